@@ -4,7 +4,8 @@
 //! The types are those of the version in which objects are stored: v1beta1, and v1alpha1 where there is no
 //! other. There is no second set for v1alpha1: [`crate::conversion`] works on the JSON text itself.
 //!
-//! They hold the following rules, and a test compares them with the schemas in `api/crds`:
+//! They hold the following rules, which macro `objects` gives their fields, and a test compares them with the schemas in
+//! `api/crds`:
 //! - A field is an `Option` where its absence has a meaning that no value has. A list, map, text, flag or
 //!   object for which absent and empty are the same is plain, and is not written while it is empty.
 //! - Required fields are always written, numbers of the status even when they are 0
@@ -20,6 +21,36 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::meta::OwnerReference;
+
+/// Objects of the API: one without a field says the same as one whose field has its default, and so fields that have it
+/// are not written, but for those that are `required`. `null` counts as absent.
+macro_rules! objects {
+    ($($(#[$attribute:meta])* pub struct $name:ident { $($fields:tt)* })*) => {
+        $(objects!(@struct { $(#[$attribute])* pub struct $name } {} $($fields)*);)*
+    };
+    (@struct { $($head:tt)* } { $($done:tt)* }) => {
+        #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
+        #[serde(rename_all = "camelCase", default)]
+        $($head)* { $($done)* }
+    };
+    (@struct $head:tt { $($done:tt)* } $(#[$attribute:meta])* required pub $field:ident: $type:ty, $($rest:tt)*) => {
+        objects!(@struct $head { $($done)*
+            $(#[$attribute])*
+            #[serde(deserialize_with = "crate::kinds::null_is_default")]
+            pub $field: $type,
+        } $($rest)*);
+    };
+    (@struct $head:tt { $($done:tt)* } $(#[$attribute:meta])* pub $field:ident: $type:ty, $($rest:tt)*) => {
+        objects!(@struct $head { $($done)*
+            $(#[$attribute])*
+            #[serde(
+                skip_serializing_if = "crate::kinds::is_default",
+                deserialize_with = "crate::kinds::null_is_default"
+            )]
+            pub $field: $type,
+        } $($rest)*);
+    };
+}
 
 pub mod advancedcronjob;
 pub mod broadcastjob;
@@ -55,43 +86,32 @@ pub struct Object<Spec, Status> {
     pub status: Status,
 }
 
-/// `metav1.ObjectMeta`, the fields that rules and controllers read.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct ObjectMeta {
-    /// The object's name.
-    #[serde(deserialize_with = "null_is_default")]
-    pub name: String,
-    /// The object's namespace; empty for kinds of the whole cluster.
-    #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_is_default")]
-    pub namespace: String,
-    /// The object's identity, which a later object of the same name does not have.
-    #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_is_default")]
-    pub uid: String,
-    /// The version of this state of the object.
-    #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_is_default")]
-    pub resource_version: String,
-    /// Grows with every change of the spec.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub generation: Option<i64>,
-    /// When the object was created.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub creation_timestamp: Option<Time>,
-    /// When deletion was asked for; the object goes when its last finalizer is gone.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub deletion_timestamp: Option<Time>,
-    /// Labels.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "null_is_default")]
-    pub labels: BTreeMap<String, String>,
-    /// Annotations.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "null_is_default")]
-    pub annotations: BTreeMap<String, String>,
-    /// The objects with which this one goes.
-    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_is_default")]
-    pub owner_references: Vec<OwnerReference>,
-    /// What must be done before the object may go.
-    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_is_default")]
-    pub finalizers: Vec<String>,
+objects! {
+    /// `metav1.ObjectMeta`, the fields that rules and controllers read.
+    pub struct ObjectMeta {
+        /// The object's name.
+        required pub name: String,
+        /// The object's namespace; empty for kinds of the whole cluster.
+        pub namespace: String,
+        /// The object's identity, which a later object of the same name does not have.
+        pub uid: String,
+        /// The version of this state of the object.
+        pub resource_version: String,
+        /// Grows with every change of the spec.
+        pub generation: Option<i64>,
+        /// When the object was created.
+        pub creation_timestamp: Option<Time>,
+        /// When deletion was asked for; the object goes when its last finalizer is gone.
+        pub deletion_timestamp: Option<Time>,
+        /// Labels.
+        pub labels: BTreeMap<String, String>,
+        /// Annotations.
+        pub annotations: BTreeMap<String, String>,
+        /// The objects with which this one goes.
+        pub owner_references: Vec<OwnerReference>,
+        /// What must be done before the object may go.
+        pub finalizers: Vec<String>,
+    }
 }
 
 impl ObjectMeta {

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 /// How long a list may fail inside our own conversion webhook before readiness stops waiting for it:
 /// the Service routes only to ready replicas, so waiting longer would wait for itself.
-pub const CONVERSION_PATIENCE: Duration = Duration::from_secs(10);
+pub const CONVERSION_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How far the cache of one kind is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -94,7 +94,7 @@ impl Index {
     pub fn waiting_for(&self) -> Option<String> {
         self.caches.borrow().iter().find_map(|(kind, state)| match state {
             CacheState::Synced | CacheState::Absent => None,
-            CacheState::AwaitingConversion(since) if since.elapsed() >= CONVERSION_PATIENCE => None,
+            CacheState::AwaitingConversion(since) if since.elapsed() >= CONVERSION_TIMEOUT => None,
             CacheState::AwaitingConversion(_) => Some(format!("{kind:?} waits for version conversion")),
             CacheState::Pending => Some(format!("{kind:?} is not listed yet")),
             CacheState::Failing(message) => Some(format!("{kind:?} can't be listed: {message}")),
@@ -112,7 +112,7 @@ mod tests {
         assert!(index.waiting_for().is_some());
         index.set_cache_state(Watched::SidecarSet, CacheState::AwaitingConversion(Instant::now()));
         assert!(index.waiting_for().is_some());
-        tokio::time::advance(CONVERSION_PATIENCE).await;
+        tokio::time::advance(CONVERSION_TIMEOUT).await;
         assert_eq!(index.waiting_for(), None);
         assert!(!index.can_answer(Watched::SidecarSet));
     }

@@ -32,11 +32,11 @@ use cluster::resource::{CLAIMS, NAMESPACES, PODS, Path, Resource};
 
 /// Longest time for the Namespace object that the index lacks
 /// (docs/behaviour/pod-mutation.md#what-a-review-waits-for).
-const NAMESPACE_PATIENCE: Duration = Duration::from_millis(300);
+const NAMESPACE_TIMEOUT: Duration = Duration::from_millis(300);
 /// Longest time for the lists behind a `Cascading` namespace.
-const LIST_PATIENCE: Duration = Duration::from_secs(8);
+const LIST_TIMEOUT: Duration = Duration::from_secs(8);
 /// Longest time for a Pod that is evicted, or that a CloneSet names for deletion.
-const POD_PATIENCE: Duration = Duration::from_secs(2);
+const POD_TIMEOUT: Duration = Duration::from_secs(2);
 /// Objects per page of a list.
 const PAGE: usize = 500;
 
@@ -151,7 +151,7 @@ impl Lookup {
         match &*self.0 {
             Source::Cluster(live) => {
                 let path = PODS.namespaced(namespace);
-                live.count(&path, JSON, counts, LIST_PATIENCE).await
+                live.count(&path, JSON, counts, LIST_TIMEOUT).await
             }
             Source::Files(objects) => Ok(objects.count("", "Pod", Some(namespace), counts_value(counts))),
         }
@@ -167,7 +167,7 @@ impl Lookup {
         match &*self.0 {
             Source::Cluster(live) => {
                 let path = CLAIMS.namespaced(namespace);
-                live.count(&path, JSON, counts, LIST_PATIENCE).await
+                live.count(&path, JSON, counts, LIST_TIMEOUT).await
             }
             Source::Files(objects) => {
                 Ok(objects.count("", "PersistentVolumeClaim", Some(namespace), counts_value(counts)))
@@ -206,9 +206,9 @@ fn counts_value(counts: impl Fn(&Item) -> bool) -> impl Fn(&str) -> bool {
 
 async fn get_namespace(client: Client, name: String) -> Result<Option<Arc<Namespace>>, LookupError> {
     let path = NAMESPACES.all().name(&name);
-    let text = timeout(NAMESPACE_PATIENCE, cluster::write::get(&client, &path))
+    let text = timeout(NAMESPACE_TIMEOUT, cluster::write::get(&client, &path))
         .await
-        .map_err(|_| LookupError(format!("no answer from the API server within {NAMESPACE_PATIENCE:?}")))?
+        .map_err(|_| LookupError(format!("no answer from the API server within {NAMESPACE_TIMEOUT:?}")))?
         .map_err(|error| LookupError(error.to_string()))?;
     let Some(text) = text else { return Ok(None) };
     read_namespace(&text)
@@ -261,10 +261,10 @@ impl Lookup {
         let text = match &*self.0 {
             Source::Cluster(live) => {
                 let path = PODS.namespaced(namespace).name(name);
-                timeout(POD_PATIENCE, cluster::write::get(&live.client, &path))
+                timeout(POD_TIMEOUT, cluster::write::get(&live.client, &path))
                     .await
                     .map_err(|_| {
-                        LookupError(format!("no answer from the API server within {POD_PATIENCE:?}"))
+                        LookupError(format!("no answer from the API server within {POD_TIMEOUT:?}"))
                     })?
                     .map_err(|error| LookupError(error.to_string()))?
             }

@@ -21,5 +21,6 @@ pub(crate) mod resource;
 pub(crate) mod resourcedistribution;
 pub(crate) mod sidecarset;
 pub(crate) mod statefulset;
+pub(crate) mod templates;
 pub(crate) mod uniteddeployment;
 pub(crate) mod workloadspread;

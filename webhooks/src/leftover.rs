@@ -24,7 +24,7 @@ const SMALL: u64 = 256 * 1024;
 const LIMIT: u64 = 16 << 20;
 const CLOSE: HeaderValue = HeaderValue::from_static("close");
 /// Time for the caller to send them.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Sees to the rest of `body`, the request `head` of which is answered now. Gives the header `Connection` that
 /// the answer needs.
@@ -51,7 +51,7 @@ where
         return None;
     }
     let connection = (!keeps(&body)).then_some(CLOSE);
-    tokio::spawn(timeout(PATIENCE, async move {
+    tokio::spawn(timeout(TIMEOUT, async move {
         while bytes <= LIMIT
             && let Some(Ok(frame)) = body.frame().await
         {

@@ -4,9 +4,8 @@
 //!   server     TCP, TLS, HTTP/2 and HTTP/1.1, limits, graceful drain
 //!     `- router     one route per path: body limit, load shedding, deadline, metrics
 //!          |- answer     review bytes in, review bytes out; contains panics; usable without HTTP
-//!          |    `- endpoint   the table of all webhooks
-//!          |         `- kinds      one file per kind: pod, pod_validation, sidecarset, cloneset, protection (deletes, ten kinds)
-//!          |              `- admission  gates, index, metrics: what all of them use
+//!          |    `- kinds      one file per kind: pod, pod_validation, sidecarset, cloneset, protection (deletes, ten kinds)
+//!          |         `- admission  gates, index, metrics: what all of them use
 //!          |- convert    /convert
 //!          `- pull_secrets  what agents of nodes ask for
 //!   metrics_access  who may read metrics
@@ -15,8 +14,8 @@
 //!   probes     health, readiness and metrics
 //! ```
 //!
-//! Each module knows only those below it. The webhooks of another custom resource are a file in `kinds` with
-//! its `Resource` and a row in `endpoint`.
+//! Each module knows only those below it. The webhooks of another custom resource are rows of [`Endpoint`]'s table, which
+//! routes and registration come from, and a file in `kinds` with its rules.
 //!
 //! Invariants:
 //! 1. Every review gets an answer with its own `uid`, whatever it holds and whatever breaks inside.
@@ -30,7 +29,6 @@
 
 pub mod admission;
 pub mod deadline;
-pub mod endpoint;
 pub mod metrics;
 pub mod metrics_access;
 pub mod probes;
@@ -49,9 +47,9 @@ mod leftover;
 mod refusals;
 mod tokens;
 
+pub use ::admission::endpoint::Endpoint;
 pub use admission::{Admission, AdmissionFlags};
 pub use deadline::Deadline;
-pub use endpoint::{Endpoint, paths};
 pub use metrics::Metrics;
 pub use metrics_access::MetricsAccess;
 pub use protection_log::ProtectionLog;

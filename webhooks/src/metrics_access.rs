@@ -27,7 +27,7 @@ const TOKENS: usize = 256;
 /// So many callers are asked about at a time.
 const AT_A_TIME: usize = 4;
 /// How long a caller waits at most, for its turn and for its answer.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Who may read metrics.
 pub struct MetricsAccess {
@@ -56,7 +56,7 @@ impl MetricsAccess {
         if let Some(answer) = self.remembered(&hash) {
             return answer;
         }
-        match timeout(PATIENCE, self.ask(token)).await {
+        match timeout(TIMEOUT, self.ask(token)).await {
             Ok(Ok(answer)) => {
                 self.remember(hash, answer);
                 answer

@@ -24,7 +24,7 @@ use crate::tokens::bearer;
 /// So many agents are answered at a time, each of which costs three calls of the API server.
 const AT_A_TIME: usize = 16;
 /// How long an agent waits at most, for its turn and for its answer.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 /// The account of the agents, in the install namespace.
 const ACCOUNT: &str = "kruise-daemon";
 
@@ -72,7 +72,7 @@ impl PullSecrets {
         if head.method != Method::GET {
             return None;
         }
-        let answer = timeout(PATIENCE, self.secret(name, head)).await;
+        let answer = timeout(TIMEOUT, self.secret(name, head)).await;
         Some(match answer.unwrap_or(Err(Refusal::Busy)) {
             Ok(secret) => (StatusCode::OK, secret),
             Err(refusal) => refusal.answer(),

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use admission::callers::Callers;
+use admission::endpoint::Endpoint;
 use bytes::Bytes;
 use http::header::{CONNECTION, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use http::request::Parts;
@@ -25,7 +26,6 @@ use crate::admission::Admission;
 use crate::body::{BodyError, BodyMemory, Collected, Held, Room, collect};
 use crate::convert::convert;
 use crate::deadline::Deadline;
-use crate::endpoint::Endpoint;
 use crate::leftover;
 use crate::metrics::PathMetrics;
 use crate::pull_secrets::PullSecrets;
@@ -146,7 +146,7 @@ enum Target {
 /// for as long as API servers may call them, and are not served (404) otherwise.
 pub fn router(admission: Arc<Admission>, limits: Limits) -> Router {
     let mut routes = Vec::new();
-    for endpoint in Endpoint::ALL.iter().copied() {
+    for endpoint in Endpoint::all() {
         let served = endpoint.is_served(&admission.gates);
         for path in std::iter::once(endpoint.path()).chain(endpoint.legacy_path()) {
             let metrics = admission.metrics.path(endpoint.path());

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::shared::{CompletionPolicy, IntOrString, JobCondition};
-use super::{Object, Time, is_default, null_is_default};
+use super::{Object, Time};
 use crate::Raw;
 
 /// Kind of a BroadcastJob.
@@ -16,72 +16,54 @@ pub const API_VERSION: &str = "apps.kruise.io/v1beta1";
 /// A BroadcastJob.
 pub type BroadcastJob = Object<Spec, Status>;
 
-/// `spec`: the Pod to run on each node, and when the job is over.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct Spec {
-    /// When the job is over, and what happens to it then.
-    #[serde(skip_serializing_if = "is_default", deserialize_with = "null_is_default")]
-    pub completion_policy: CompletionPolicy,
-    /// What happens when a Pod fails.
-    #[serde(skip_serializing_if = "is_default", deserialize_with = "null_is_default")]
-    pub failure_policy: FailurePolicy,
-    /// How many Pods may run at once: a number, or a percentage of the nodes that need one, rounded up.
-    /// Default 2147483647, which is no limit.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub parallelism: Option<IntOrString>,
-    /// Start no new Pods and decide nothing about success or failure. Default false.
-    #[serde(skip_serializing_if = "std::ops::Not::not", deserialize_with = "null_is_default")]
-    pub paused: bool,
-    /// The Pod to run on each node, with metadata and spec. restartPolicy must be Never or OnFailure. The
-    /// labels broadcastjob-name and broadcastjob-controller-uid must not be given.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub template: Option<Raw>,
-}
+objects! {
+    /// `spec`: the Pod to run on each node, and when the job is over.
+    pub struct Spec {
+        /// When the job is over, and what happens to it then.
+        pub completion_policy: CompletionPolicy,
+        /// What happens when a Pod fails.
+        pub failure_policy: FailurePolicy,
+        /// How many Pods may run at once: a number, or a percentage of the nodes that need one, rounded up.
+        /// Default 2147483647, which is no limit.
+        pub parallelism: Option<IntOrString>,
+        /// Start no new Pods and decide nothing about success or failure. Default false.
+        pub paused: bool,
+        /// The Pod to run on each node, with metadata and spec. restartPolicy must be Never or OnFailure. The
+        /// labels broadcastjob-name and broadcastjob-controller-uid must not be given.
+        pub template: Option<Raw>,
+    }
 
-/// `spec.failurePolicy`: what happens when a Pod fails.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct FailurePolicy {
-    /// With restartPolicy OnFailure, a Pod counts as failed when its containers have restarted more often
-    /// than this. Default 0.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub restart_limit: Option<i32>,
-    /// FailFast fails the job and deletes the Pods that still run. Continue goes on with the other nodes.
-    /// Pause starts no new Pods until no failed one is left. Default FailFast.
-    #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
-    pub kind: Option<FailurePolicyType>,
-}
+    /// `spec.failurePolicy`: what happens when a Pod fails.
+    pub struct FailurePolicy {
+        /// With restartPolicy OnFailure, a Pod counts as failed when its containers have restarted more often
+        /// than this. Default 0.
+        pub restart_limit: Option<i32>,
+        /// FailFast fails the job and deletes the Pods that still run. Continue goes on with the other nodes.
+        /// Pause starts no new Pods until no failed one is left. Default FailFast.
+        #[serde(rename = "type")]
+        pub kind: Option<FailurePolicyType>,
+    }
 
-/// `status`: what the controller last observed. Written by the controller only, through the status
-/// subresource.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct Status {
-    /// The number of Pods that have not ended yet.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub active: Option<i32>,
-    /// When the job became Complete or Failed.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub completion_time: Option<Time>,
-    /// What the job came to: Complete or Failed.
-    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_is_default")]
-    pub conditions: Vec<JobCondition>,
-    /// The number of nodes that should run a Pod of this job.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub desired: Option<i32>,
-    /// The number of Pods that failed.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub failed: Option<i32>,
-    /// running, paused, completed or failed.
-    #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_is_default")]
-    pub phase: String,
-    /// When the controller first handled the job.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub start_time: Option<Time>,
-    /// The number of Pods that ended well.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub succeeded: Option<i32>,
+    /// `status`: what the controller last observed. Written by the controller only, through the status
+    /// subresource.
+    pub struct Status {
+        /// The number of Pods that have not ended yet.
+        pub active: Option<i32>,
+        /// When the job became Complete or Failed.
+        pub completion_time: Option<Time>,
+        /// What the job came to: Complete or Failed.
+        pub conditions: Vec<JobCondition>,
+        /// The number of nodes that should run a Pod of this job.
+        pub desired: Option<i32>,
+        /// The number of Pods that failed.
+        pub failed: Option<i32>,
+        /// running, paused, completed or failed.
+        pub phase: String,
+        /// When the controller first handled the job.
+        pub start_time: Option<Time>,
+        /// The number of Pods that ended well.
+        pub succeeded: Option<i32>,
+    }
 }
 
 /// What happens when a Pod fails.

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::Object;
 use super::shared::TargetReference;
-use super::{Object, null_is_default};
 
 /// Kind of a PersistentPodState.
 pub const KIND: &str = "PersistentPodState";
@@ -18,90 +18,66 @@ pub const API_VERSION: &str = "apps.kruise.io/v1beta1";
 /// A PersistentPodState.
 pub type PersistentPodState = Object<Spec, Status>;
 
-/// `spec`: the workload, and what its Pods should find again after they were recreated.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct Spec {
-    /// Pod annotations to remember in the status. They are recorded only, not put on new Pods.
-    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_is_default")]
-    pub persistent_pod_annotations: Vec<PersistentPodAnnotation>,
-    /// How long a Pod is remembered. WhenScaled forgets it when the workload is scaled below it,
-    /// WhenDeleted only when the workload is deleted. Empty acts as WhenScaled.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub persistent_pod_state_retention_policy: Option<RetentionPolicy>,
-    /// Node labels that the next Pod should have in common with the last one, if possible.
-    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_is_default")]
-    pub preferred_persistent_topology: Vec<PreferredTopologyTerm>,
-    /// Node labels that the next Pod must have in common with the last one. It stays Pending if no such
-    /// node has room.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub required_persistent_topology: Option<NodeTopologyTerm>,
-    /// The workload whose Pods are remembered. Its Pods must keep their names, as those of a StatefulSet
-    /// do.
-    #[serde(deserialize_with = "null_is_default")]
-    pub target_ref: TargetReference,
-}
+objects! {
+    /// `spec`: the workload, and what its Pods should find again after they were recreated.
+    pub struct Spec {
+        /// Pod annotations to remember in the status. They are recorded only, not put on new Pods.
+        pub persistent_pod_annotations: Vec<PersistentPodAnnotation>,
+        /// How long a Pod is remembered. WhenScaled forgets it when the workload is scaled below it,
+        /// WhenDeleted only when the workload is deleted. Empty acts as WhenScaled.
+        pub persistent_pod_state_retention_policy: Option<RetentionPolicy>,
+        /// Node labels that the next Pod should have in common with the last one, if possible.
+        pub preferred_persistent_topology: Vec<PreferredTopologyTerm>,
+        /// Node labels that the next Pod must have in common with the last one. It stays Pending if no such
+        /// node has room.
+        pub required_persistent_topology: Option<NodeTopologyTerm>,
+        /// The workload whose Pods are remembered. Its Pods must keep their names, as those of a StatefulSet
+        /// do.
+        required pub target_ref: TargetReference,
+    }
 
-/// `spec.persistentPodAnnotations[]`: pod annotations to remember in the status. They are recorded only,
-/// not put on new Pods.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct PersistentPodAnnotation {
-    /// The key of an annotation to remember.
-    #[serde(deserialize_with = "null_is_default")]
-    pub key: String,
-}
+    /// `spec.persistentPodAnnotations[]`: pod annotations to remember in the status. They are recorded only,
+    /// not put on new Pods.
+    pub struct PersistentPodAnnotation {
+        /// The key of an annotation to remember.
+        required pub key: String,
+    }
 
-/// `spec.preferredPersistentTopology[]`: node labels that the next Pod should have in common with the
-/// last one, if possible.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct PreferredTopologyTerm {
-    /// The labels of one wish. They count only all together.
-    #[serde(deserialize_with = "null_is_default")]
-    pub preference: NodeTopologyTerm,
-    /// How much the wish counts against others, as in a preferred node affinity.
-    #[serde(deserialize_with = "null_is_default")]
-    pub weight: i32,
-}
+    /// `spec.preferredPersistentTopology[]`: node labels that the next Pod should have in common with the
+    /// last one, if possible.
+    pub struct PreferredTopologyTerm {
+        /// The labels of one wish. They count only all together.
+        required pub preference: NodeTopologyTerm,
+        /// How much the wish counts against others, as in a preferred node affinity.
+        required pub weight: i32,
+    }
 
-/// Labels that the next node of a Pod has in common with the last one; they count only all together.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct NodeTopologyTerm {
-    /// Keys of node labels, for example topology.kubernetes.io/zone, whose values on the last node the
-    /// next node must or should have.
-    #[serde(deserialize_with = "null_is_default")]
-    pub keys: Vec<String>,
-}
+    /// Labels that the next node of a Pod has in common with the last one; they count only all together.
+    pub struct NodeTopologyTerm {
+        /// Keys of node labels, for example topology.kubernetes.io/zone, whose values on the last node the
+        /// next node must or should have.
+        required pub keys: Vec<String>,
+    }
 
-/// `status`: what the controller last observed. Written by the controller only, through the status
-/// subresource.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct Status {
-    /// The metadata.generation that this status was computed from. When it is lower than
-    /// metadata.generation the controller has not handled the newest spec yet.
-    #[serde(deserialize_with = "null_is_default")]
-    pub observed_generation: i64,
-    /// What is remembered, by Pod name.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "null_is_default")]
-    pub pod_states: BTreeMap<String, PodState>,
-}
+    /// `status`: what the controller last observed. Written by the controller only, through the status
+    /// subresource.
+    pub struct Status {
+        /// The metadata.generation that this status was computed from. When it is lower than
+        /// metadata.generation the controller has not handled the newest spec yet.
+        required pub observed_generation: i64,
+        /// What is remembered, by Pod name.
+        pub pod_states: BTreeMap<String, PodState>,
+    }
 
-/// `status.podStates{}`: what is remembered, by Pod name.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct PodState {
-    /// The remembered annotations of the Pod.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "null_is_default")]
-    pub annotations: BTreeMap<String, String>,
-    /// The node on which the Pod last ran ready.
-    #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_is_default")]
-    pub node_name: String,
-    /// The values that the topology labels had on that node.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "null_is_default")]
-    pub node_topology_labels: BTreeMap<String, String>,
+    /// `status.podStates{}`: what is remembered, by Pod name.
+    pub struct PodState {
+        /// The remembered annotations of the Pod.
+        pub annotations: BTreeMap<String, String>,
+        /// The node on which the Pod last ran ready.
+        pub node_name: String,
+        /// The values that the topology labels had on that node.
+        pub node_topology_labels: BTreeMap<String, String>,
+    }
 }
 
 /// How long a Pod is remembered.

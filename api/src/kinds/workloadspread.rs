@@ -3,10 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
-
 use super::shared::{IntOrString, MetaCondition, ScheduleStrategyType, TargetReference};
-use super::{Object, Time, is_default, null_is_default};
+use super::{Object, Time};
 use crate::Raw;
 use crate::meta::LabelSelector;
 
@@ -20,125 +18,89 @@ pub const API_VERSION: &str = "apps.kruise.io/v1beta1";
 /// A WorkloadSpread.
 pub type WorkloadSpread = Object<Spec, Status>;
 
-/// `spec`: the workload, and the subsets to divide its Pods over.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct Spec {
-    /// What happens to Pods that find no room in their subset.
-    #[serde(skip_serializing_if = "is_default", deserialize_with = "null_is_default")]
-    pub schedule_strategy: ScheduleStrategy,
-    /// The subsets. Pods go to the first one that has room.
-    #[serde(deserialize_with = "null_is_default")]
-    pub subsets: Vec<Subset>,
-    /// Manage only some of the workload's Pods, for workloads with Pods of several sorts.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub target_filter: Option<TargetFilter>,
-    /// The workload whose Pods are divided, in the same namespace.
-    #[serde(deserialize_with = "null_is_default")]
-    pub target_ref: TargetReference,
-}
+objects! {
+    /// `spec`: the workload, and the subsets to divide its Pods over.
+    pub struct Spec {
+        /// What happens to Pods that find no room in their subset.
+        pub schedule_strategy: ScheduleStrategy,
+        /// The subsets. Pods go to the first one that has room.
+        required pub subsets: Vec<Subset>,
+        /// Manage only some of the workload's Pods, for workloads with Pods of several sorts.
+        pub target_filter: Option<TargetFilter>,
+        /// The workload whose Pods are divided, in the same namespace.
+        required pub target_ref: TargetReference,
+    }
 
-/// `spec.scheduleStrategy`: what happens to Pods that find no room in their subset.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct ScheduleStrategy {
-    /// Settings of type Adaptive.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub adaptive: Option<AdaptiveStrategy>,
-    /// Fixed leaves such Pods waiting. Adaptive moves them to later subsets. Empty acts as Fixed.
-    #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
-    pub kind: Option<ScheduleStrategyType>,
-}
+    /// `spec.scheduleStrategy`: what happens to Pods that find no room in their subset.
+    pub struct ScheduleStrategy {
+        /// Settings of type Adaptive.
+        pub adaptive: Option<AdaptiveStrategy>,
+        /// Fixed leaves such Pods waiting. Adaptive moves them to later subsets. Empty acts as Fixed.
+        #[serde(rename = "type")]
+        pub kind: Option<ScheduleStrategyType>,
+    }
 
-/// `spec.scheduleStrategy.adaptive`: settings of type Adaptive.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct AdaptiveStrategy {
-    /// Accepted for compatibility and without effect: scheduling is not simulated.
-    #[serde(skip_serializing_if = "std::ops::Not::not", deserialize_with = "null_is_default")]
-    pub disable_simulation_schedule: bool,
-    /// Seconds that a Pod may stay unschedulable before it is deleted, so that its replacement goes to
-    /// the next subset. Unset and 0 switch this off.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub reschedule_critical_seconds: Option<i32>,
-}
+    /// `spec.scheduleStrategy.adaptive`: settings of type Adaptive.
+    pub struct AdaptiveStrategy {
+        /// Accepted for compatibility and without effect: scheduling is not simulated.
+        pub disable_simulation_schedule: bool,
+        /// Seconds that a Pod may stay unschedulable before it is deleted, so that its replacement goes to
+        /// the next subset. Unset and 0 switch this off.
+        pub reschedule_critical_seconds: Option<i32>,
+    }
 
-/// `spec.subsets[]`: the subsets. Pods go to the first one that has room.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct Subset {
-    /// The most Pods of one version of the workload in this subset: a number, or a percentage of the
-    /// workload's replicas, rounded up. Unset means no limit.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub max_replicas: Option<IntOrString>,
-    /// The name of the subset, unique in this object.
-    #[serde(deserialize_with = "null_is_default")]
-    pub name: String,
-    /// Changes to the Pods of this subset, in the form of a strategic merge patch on the Pod.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub patch: Option<Raw>,
-    /// Nodes that the Pods of this subset should go to, added to their preferred node affinity.
-    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_is_default")]
-    pub preferred_node_selector: Vec<Raw>,
-    /// Nodes that the Pods of this subset must go to, added to their required node affinity.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub required_node_selector: Option<Raw>,
-    /// Taints that the Pods put up with, appended to the tolerations that they already have.
-    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_is_default")]
-    pub tolerations: Vec<Raw>,
-}
+    /// `spec.subsets[]`: the subsets. Pods go to the first one that has room.
+    pub struct Subset {
+        /// The most Pods of one version of the workload in this subset: a number, or a percentage of the
+        /// workload's replicas, rounded up. Unset means no limit.
+        pub max_replicas: Option<IntOrString>,
+        /// The name of the subset, unique in this object.
+        required pub name: String,
+        /// Changes to the Pods of this subset, in the form of a strategic merge patch on the Pod.
+        pub patch: Option<Raw>,
+        /// Nodes that the Pods of this subset should go to, added to their preferred node affinity.
+        pub preferred_node_selector: Vec<Raw>,
+        /// Nodes that the Pods of this subset must go to, added to their required node affinity.
+        pub required_node_selector: Option<Raw>,
+        /// Taints that the Pods put up with, appended to the tolerations that they already have.
+        pub tolerations: Vec<Raw>,
+    }
 
-/// `spec.targetFilter`: manage only some of the workload's Pods, for workloads with Pods of several
-/// sorts.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct TargetFilter {
-    /// Where the workload says how many Pods it wants, as dotted paths such as spec.replicas or
-    /// spec.groups.0.replicas. The numbers found are added up.
-    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_is_default")]
-    pub replicas_path_list: Vec<String>,
-    /// Labels of the Pods to manage.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub selector: Option<LabelSelector>,
-}
+    /// `spec.targetFilter`: manage only some of the workload's Pods, for workloads with Pods of several
+    /// sorts.
+    pub struct TargetFilter {
+        /// Where the workload says how many Pods it wants, as dotted paths such as spec.replicas or
+        /// spec.groups.0.replicas. The numbers found are added up.
+        pub replicas_path_list: Vec<String>,
+        /// Labels of the Pods to manage.
+        pub selector: Option<LabelSelector>,
+    }
 
-/// `status`: what the controller last observed. Written by the controller only, through the status
-/// subresource.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct Status {
-    /// The metadata.generation that this status was computed from. When it is lower than
-    /// metadata.generation the controller has not handled the newest spec yet.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub observed_generation: Option<i64>,
-    /// How each subset is doing, all versions of the workload together.
-    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_is_default")]
-    pub subset_statuses: Vec<SubsetStatus>,
-    /// How each subset is doing, by version of the workload. Admission takes free places from here.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "null_is_default")]
-    pub versioned_subset_statuses: BTreeMap<String, Vec<SubsetStatus>>,
-}
+    /// `status`: what the controller last observed. Written by the controller only, through the status
+    /// subresource.
+    pub struct Status {
+        /// The metadata.generation that this status was computed from. When it is lower than
+        /// metadata.generation the controller has not handled the newest spec yet.
+        pub observed_generation: Option<i64>,
+        /// How each subset is doing, all versions of the workload together.
+        pub subset_statuses: Vec<SubsetStatus>,
+        /// How each subset is doing, by version of the workload. Admission takes free places from here.
+        pub versioned_subset_statuses: BTreeMap<String, Vec<SubsetStatus>>,
+    }
 
-/// `status.subsetStatuses[]`: how each subset is doing, all versions of the workload together.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct SubsetStatus {
-    /// Named findings about the object, at most one of each type.
-    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_is_default")]
-    pub conditions: Vec<MetaCondition>,
-    /// Pods that were admitted to the subset but not seen yet, with the time of their admission.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "null_is_default")]
-    pub creating_pods: BTreeMap<String, Time>,
-    /// Pods of the subset whose deletion was admitted but not seen yet, with the time of their admission.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "null_is_default")]
-    pub deleting_pods: BTreeMap<String, Time>,
-    /// The number of free places in the subset, or -1 when it has no limit.
-    #[serde(deserialize_with = "null_is_default")]
-    pub missing_replicas: i32,
-    /// The name of the subset.
-    #[serde(deserialize_with = "null_is_default")]
-    pub name: String,
-    /// The number of active Pods in the subset.
-    #[serde(deserialize_with = "null_is_default")]
-    pub replicas: i32,
+    /// `status.subsetStatuses[]`: how each subset is doing, all versions of the workload together.
+    pub struct SubsetStatus {
+        /// Named findings about the object, at most one of each type.
+        pub conditions: Vec<MetaCondition>,
+        /// Pods that were admitted to the subset but not seen yet, with the time of their admission.
+        pub creating_pods: BTreeMap<String, Time>,
+        /// Pods of the subset whose deletion was admitted but not seen yet, with the time of their admission.
+        pub deleting_pods: BTreeMap<String, Time>,
+        /// The number of free places in the subset, or -1 when it has no limit.
+        required pub missing_replicas: i32,
+        /// The name of the subset.
+        required pub name: String,
+        /// The number of active Pods in the subset.
+        required pub replicas: i32,
+    }
 }

@@ -13,7 +13,7 @@ use super::{Lookup, LookupError, Source};
 use cluster::ApiError;
 
 /// Longest time for an object.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 /// How long it is believed who manages an object of a certain UID.
 const MEMORY: Duration = Duration::from_secs(60);
 /// Of so many objects.
@@ -110,8 +110,8 @@ impl Lookup {
 async fn in_time(
     get: impl Future<Output = Result<Option<String>, ApiError>>,
 ) -> Result<Option<String>, LookupError> {
-    timeout(PATIENCE, get)
+    timeout(TIMEOUT, get)
         .await
-        .map_err(|_| LookupError(format!("no answer from the API server within {PATIENCE:?}")))?
+        .map_err(|_| LookupError(format!("no answer from the API server within {TIMEOUT:?}")))?
         .map_err(|error| LookupError(error.to_string()))
 }

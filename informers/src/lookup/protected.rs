@@ -11,7 +11,7 @@ use cluster::list::List;
 use cluster::resource::Resource;
 
 /// Longest time for all lists: what they find only serves a warning.
-const PATIENCE: Duration = Duration::from_secs(1);
+const TIMEOUT: Duration = Duration::from_secs(1);
 /// `policy.kruise.io/delete-protection in (Always,Cascading)`, and no more objects than can be told of.
 const QUERY: &str =
     "labelSelector=policy.kruise.io%2Fdelete-protection%20in%20%28Always%2CCascading%29&limit=20";
@@ -46,7 +46,7 @@ impl Live {
         let version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
         let resource = Resource::new(&version, plural, kind.kind.name());
         let path = resource.namespaced(namespace).query(QUERY);
-        match tokio::time::timeout(PATIENCE, self.get::<List<Raw>>(&path, JSON)).await {
+        match tokio::time::timeout(TIMEOUT, self.get::<List<Raw>>(&path, JSON)).await {
             Ok(Ok(list)) => list.items.into_iter().map(|object| (kind, object)).collect(),
             Ok(Err(error)) => {
                 tracing::debug!(namespace, plural, %error, "protected objects were not listed");

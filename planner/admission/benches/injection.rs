@@ -6,12 +6,12 @@
 
 use std::hint::black_box;
 
-use admission::pod_review::{Known, Outcome, mutate};
+use admission::pod_review::{Resolved, Review};
 use admission::world::{Watched, World};
 use api::features::FeatureGates;
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use jiff::Timestamp;
-use pod::review::{Operation, PodReview};
+use pod::review::{Operation, Pod, PodReview};
 use serde_json::{Value, json};
 use values::moment::Moment;
 use values::verdict::Verdict;
@@ -91,21 +91,24 @@ fn injection(criterion: &mut Criterion) {
     assert!((5_500..6_500).contains(&object.len()), "the Pod has {} bytes", object.len());
     let gates = FeatureGates::default();
     let moment = Moment { now: Timestamp::UNIX_EPOCH, seed: 1 };
-    let review = PodReview {
+    let review = |object| PodReview {
         operation: Operation::Create,
         dry_run: false,
         subresource: "",
         resource: "pods",
         namespace: "shop",
-        object: object.as_str(),
+        object: Pod::read(object).expect("a Pod"),
     };
     let mut group = criterion.benchmark_group("injection");
     for count in [0, 1, 2, 100, 1_000] {
         let world = world(count);
         group.bench_function(BenchmarkId::new("sidecar_sets", count), |bencher| {
-            bencher.iter(|| match mutate(black_box(&review), &world, Known::default(), &gates, moment) {
-                Outcome::Decided(Verdict::Allow { edits, .. }) => edits.to_json(),
-                outcome => panic!("{outcome:?}"),
+            bencher.iter(|| {
+                let review = Review::begin(review(black_box(&object)), &gates, moment).expect("a creation");
+                match review.decide(&world, &Resolved::default()) {
+                    Verdict::Allow { edits, .. } => edits.to_json(),
+                    verdict => panic!("{verdict:?}"),
+                }
             });
         });
     }

@@ -3,7 +3,7 @@
 //! docs/behaviour/api-and-registration.md#webhook-configurations).
 //!
 //! ```text
-//!   table --settings--> wanted entries --gates, served paths, CRDs--> entries to be live
+//!   entries --settings--> wanted entries --gates, served paths, CRDs--> entries to be live
 //!                            |                                             |
 //!                 annotation `template` (all of them)          live list --diff--> Patch
 //! ```
@@ -18,7 +18,6 @@
 mod choices;
 mod conversion;
 mod entry;
-mod table;
 #[cfg(test)]
 mod tests;
 
@@ -27,16 +26,17 @@ use std::num::NonZeroU8;
 
 use api::Raw;
 use api::annotations::WEBHOOK_TEMPLATE;
-use api::features::{Feature, FeatureGates};
+use api::features::FeatureGates;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::callers::Call;
+pub use crate::endpoint::ConfigurationKind;
+use crate::endpoint::{Endpoint, entries};
 pub use choices::{CHOICES_IN_EFFECT, CHOICES_KEY, CHOICES_REFUSED, Choices, ChoicesError};
 pub use conversion::Definition;
 use conversion::guarded;
 use entry::{ClientConfig, Lens, Webhook, json};
-pub use table::{Entry, Purpose, entries};
 use values::json_patch::{Patch, Pointer, string};
 use values::segment::Segment;
 use values::selector::Selector;
@@ -53,44 +53,6 @@ pub enum RegistrationError {
     /// A CustomResourceDefinition.
     #[error("the CustomResourceDefinition is not readable: {0}")]
     Definition(#[source] serde_json::Error),
-}
-
-/// One of the two webhook configurations.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum ConfigurationKind {
-    /// `MutatingWebhookConfiguration`.
-    Mutating,
-    /// `ValidatingWebhookConfiguration`.
-    Validating,
-}
-
-impl ConfigurationKind {
-    /// Both, in the order in which they are published.
-    pub const ALL: [Self; 2] = [Self::Mutating, Self::Validating];
-
-    /// The name of the object.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Mutating => "kruise-mutating-webhook-configuration",
-            Self::Validating => "kruise-validating-webhook-configuration",
-        }
-    }
-
-    /// The kind of the object.
-    pub fn kind(self) -> &'static str {
-        match self {
-            Self::Mutating => "MutatingWebhookConfiguration",
-            Self::Validating => "ValidatingWebhookConfiguration",
-        }
-    }
-
-    /// The object without entries, as it is created where it is missing.
-    pub fn empty_object(self) -> String {
-        let (kind, name) = (self.kind(), self.name());
-        format!(
-            r#"{{"apiVersion":"admissionregistration.k8s.io/v1","kind":"{kind}","metadata":{{"name":"{name}"}}}}"#
-        )
-    }
 }
 
 /// What the API server does when a webhook doesn't answer.
@@ -114,7 +76,7 @@ impl FailurePolicy {
 
 /// Where the API server finds the webhooks.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Endpoint {
+pub enum ServerAddress {
     /// Through a Service, on port 443.
     Service {
         /// The Service's namespace.
@@ -131,7 +93,7 @@ pub enum Endpoint {
     },
 }
 
-impl Endpoint {
+impl ServerAddress {
     /// The name under which the server is called, which its certificate must carry.
     pub fn dns_name(&self) -> String {
         match self {
@@ -156,7 +118,7 @@ pub struct Settings {
     /// The install namespace: its Pods are never reviewed.
     pub namespace: String,
     /// Where the API server finds the webhooks.
-    pub endpoint: Endpoint,
+    pub endpoint: ServerAddress,
     /// For the Pod entries; `Fail` by default.
     pub pod_failure_policy: FailurePolicy,
     /// For the deletion protection of Kubernetes' own kinds; `Fail` by default, `Ignore` in the chart.
@@ -171,7 +133,7 @@ pub struct Settings {
 
 impl Settings {
     /// The settings of the plain manifests.
-    pub fn new(namespace: impl Into<String>, endpoint: Endpoint) -> Self {
+    pub fn new(namespace: impl Into<String>, endpoint: ServerAddress) -> Self {
         Self {
             namespace: namespace.into(),
             endpoint,
@@ -240,19 +202,14 @@ impl Wanted<'_> {
     /// (docs/behaviour/api-and-registration.md#entries-that-gates-switch).
     fn keeps(&self, path: &str) -> bool {
         let exists = |plural: &str, group: &str| self.definitions.contains(&format!("{plural}.{group}"));
-        let pods = self.gates.enabled(Feature::PodWebhook);
-        let gate = match path {
-            "/mutate-pod" => pods && exists("sidecarsets", api::APPS_GROUP),
-            "/validate-pod" => pods && exists("podunavailablebudgets", api::POLICY_GROUP),
-            "/mutate-pod-exit-priority" | "/validate-pod-exit-priority" => {
-                pods && self.gates.enabled(Feature::ContainerExitPriority)
-            }
-            "/validate-service" | "/validate-ingress" => {
-                self.gates.enabled(Feature::ResourcesDeletionProtection)
-            }
+        let endpoint = Endpoint::from_path(path);
+        let is_needed = match endpoint {
+            Some(Endpoint::MutatePod) => exists("sidecarsets", api::APPS_GROUP),
+            Some(Endpoint::ValidatePod) => exists("podunavailablebudgets", api::POLICY_GROUP),
             _ => true,
         };
-        gate && self.served.contains(path)
+        let is_on = endpoint.is_none_or(|endpoint| endpoint.is_served(self.gates));
+        is_needed && is_on && self.served.contains(path)
     }
 }
 

@@ -30,8 +30,7 @@ impl Probe {
     pub fn new(configuration: &Configuration, world: &World, moment: Moment) -> Option<Self> {
         let (selector, labels) = configuration.reviewed_pods()?;
         let namespaces = world.inventory().namespaces().iter();
-        let reviewed =
-            namespaces.filter(|(_, known)| known.labels().is_some_and(|labels| selector.matches(labels)));
+        let reviewed = namespaces.filter(|(_, known)| selector.matches(known.labels()));
         let mut namespaces: Vec<String> = reviewed.map(|(name, _)| name.to_owned()).collect();
         namespaces.sort_by_key(|name| (name != "default", name.clone()));
         namespaces.truncate(NAMESPACES);
@@ -87,8 +86,8 @@ impl Missed {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pod_review::Resolved;
     use crate::pod_review::fixture::{Cluster, create};
-    use crate::pod_review::{Known, Outcome, mutate};
     use pod::review::PodReview;
     use values::json_patch;
     use values::verdict::Verdict;
@@ -111,9 +110,8 @@ mod tests {
 
     /// The Pod after its review.
     fn reviewed(pod: &str, dry_run: bool) -> String {
-        let (review, cluster) = (PodReview { dry_run, ..create(pod) }, Cluster::new());
-        let outcome = mutate(&review, &cluster.world, Known::default(), &cluster.gates, cluster.moment());
-        let Outcome::Decided(Verdict::Allow { edits, .. }) = outcome else { panic!("{outcome:?}") };
+        let verdict = Cluster::new().answer(PodReview { dry_run, ..create(pod) }, &Resolved::default());
+        let Verdict::Allow { edits, .. } = verdict else { panic!("{verdict:?}") };
         json_patch::apply(pod, &edits).unwrap()
     }
 

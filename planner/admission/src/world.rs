@@ -299,8 +299,8 @@ impl World {
 
 /// A selector that can't be used is told like an object that can't be read, but the object is kept.
 fn unusable(problem: Option<&SelectorError>) -> Result<(), serde_json::Error> {
-    let told = |problem| serde_json::Error::custom(format_args!("spec.selector: {problem}"));
-    problem.map_or(Ok(()), |problem| Err(told(problem)))
+    let reported = |problem| serde_json::Error::custom(format_args!("spec.selector: {problem}"));
+    problem.map_or(Ok(()), |problem| Err(reported(problem)))
 }
 
 /// Reads a Namespace object.

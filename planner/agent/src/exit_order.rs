@@ -233,7 +233,7 @@ impl End {
     }
 
     /// Takes in whether a container could be told to go on; gives what is known of it then, if that is final.
-    pub fn told(&mut self, container: &str, succeeded: bool, now: Moment) -> Option<Settled> {
+    pub fn reported(&mut self, container: &str, succeeded: bool, now: Moment) -> Option<Settled> {
         let waiting = self.containers.iter_mut().find(|waiting| waiting.hooked.container == container)?;
         let State::Telling(tries) = waiting.state else { return None };
         if succeeded {

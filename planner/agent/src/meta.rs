@@ -29,31 +29,31 @@ pub fn is_due(before: Option<&ObservedPod>, pod: &ObservedPod, with_environment:
     if before.is_some_and(|before| before.spec.containers.len() != pod.spec.containers.len()) {
         return true;
     }
-    let told = Reported::of(pod);
+    let recorded = Reported::of(pod);
     let mut started = pod.status.container_statuses.iter().filter(|status| !status.container_id.is_empty());
     let is_known = |name: &str, id: &str| {
-        told.containers.iter().any(|known| known.name == name && known.container_id == id)
+        recorded.containers.iter().any(|known| known.name == name && known.container_id == id)
     };
     if started.any(|status| {
-        told.containers.len() != pod.status.container_statuses.len()
+        recorded.containers.len() != pod.status.container_statuses.len()
             || !is_known(&status.name, &status.container_id)
     }) {
         return true;
     }
     with_environment
-        && pod.spec.containers.iter().any(|container| shows_another(before, pod, &told, container))
+        && pod.spec.containers.iter().any(|container| shows_another(before, pod, &recorded, container))
 }
 
 /// Whether the variables of a container should show something else than was told, or than before.
 fn shows_another(
     before: Option<&ObservedPod>,
     pod: &ObservedPod,
-    told: &Reported,
+    recorded: &Reported,
     container: &Container,
 ) -> bool {
     let expected = expected(container, pod);
-    let told = told.containers.iter().find(|known| *known.name == *container.name);
-    told.is_some_and(|told| told.hashes.extracted_env_from_metadata_hash != expected)
+    let recorded = recorded.containers.iter().find(|known| *known.name == *container.name);
+    recorded.is_some_and(|recorded| recorded.hashes.extracted_env_from_metadata_hash != expected)
         || before.is_some_and(|before| self::expected(container, before) != expected)
 }
 
@@ -66,7 +66,7 @@ fn expected(container: &Container, pod: &ObservedPod) -> u64 {
 #[derive(Clone, Debug)]
 pub struct Report<'p> {
     pod: &'p ObservedPod,
-    told: Reported,
+    recorded: Reported,
     /// Containers whose variables have to be asked for before it is complete: [`Report::learn`].
     pub unknown: Vec<Unknown>,
 }
@@ -96,7 +96,7 @@ impl<'p> Report<'p> {
         with_environment: bool,
     ) -> Self {
         let before = Reported::of(pod);
-        let mut report = Self { pod, told: Reported::default(), unknown: Vec::new() };
+        let mut report = Self { pod, recorded: Reported::default(), unknown: Vec::new() };
         for status in &pod.status.container_statuses {
             let in_spec = |container: &&Container| *container.name == *status.name;
             let mut in_pod = pod.spec.containers.iter().chain(pod.spec.init_containers.iter());
@@ -114,7 +114,7 @@ impl<'p> Report<'p> {
                 },
             };
             let lacks = entry.hashes.extracted_env_from_metadata_hash == 0;
-            report.told.containers.push(entry);
+            report.recorded.containers.push(entry);
             if with_environment && lacks && newest.condition == Condition::Running {
                 report.ask(container, newest);
             }
@@ -125,10 +125,10 @@ impl<'p> Report<'p> {
     /// A container without such variables is not asked.
     fn ask(&mut self, container: &Container, running: &RuntimeContainer) {
         let names: Vec<String> = names(container).map(str::to_owned).collect();
-        let position = self.told.containers.len().saturating_sub(1);
+        let position = self.recorded.containers.len().saturating_sub(1);
         if !names.is_empty() {
             self.unknown.push(Unknown { id: running.id.clone(), position, names });
-        } else if let Some(entry) = self.told.containers.get_mut(position) {
+        } else if let Some(entry) = self.recorded.containers.get_mut(position) {
             entry.hashes.extracted_env_from_metadata_hash = hash(Vec::new()).into();
         }
     }
@@ -140,7 +140,7 @@ impl<'p> Report<'p> {
             lines.find(|(known, _)| known == name).map(|(_, value)| value)
         };
         let variables = container.names.iter().map(|name| (name.as_str(), value(name))).collect();
-        if let Some(entry) = self.told.containers.get_mut(container.position) {
+        if let Some(entry) = self.recorded.containers.get_mut(container.position) {
             entry.hashes.extracted_env_from_metadata_hash = hash(variables).into();
         }
     }
@@ -150,23 +150,26 @@ impl<'p> Report<'p> {
     pub fn outdated(&self) -> Vec<&str> {
         let is_updated =
             self.pod.condition(IN_PLACE_UPDATE_READY).is_some_and(|ready| &*ready.status == "False");
-        let is_outdated = |told: &&ReportedContainer| {
-            let shown = told.hashes.extracted_env_from_metadata_hash;
-            let container = self.pod.container(&told.name);
+        let is_outdated = |recorded: &&ReportedContainer| {
+            let shown = recorded.hashes.extracted_env_from_metadata_hash;
+            let container = self.pod.container(&recorded.name);
             shown > 0 && container.is_some_and(|container| expected(container, self.pod) != shown)
         };
-        let told = self.told.containers.iter().filter(|_| is_updated).filter(is_outdated);
-        told.filter_map(|told| split_id(&told.container_id).map(|(_, id)| id)).collect()
+        let recorded = self.recorded.containers.iter().filter(|_| is_updated).filter(is_outdated);
+        recorded.filter_map(|recorded| split_id(&recorded.container_id).map(|(_, id)| id)).collect()
     }
 
     /// The write to the Pod; none where the Pod says it all.
     pub fn write(&self) -> Option<PodWrite> {
-        if self.told == Reported::of(self.pod) {
+        if self.recorded == Reported::of(self.pod) {
             return None;
         }
         let mut write = PodWrite::to(Target::Status);
         // Texts and numbers only: writing them as JSON cannot fail.
-        write.set_annotation(RUNTIME_CONTAINERS_META, serde_json::to_string(&self.told).unwrap_or_default());
+        write.set_annotation(
+            RUNTIME_CONTAINERS_META,
+            serde_json::to_string(&self.recorded).unwrap_or_default(),
+        );
         Some(write)
     }
 }

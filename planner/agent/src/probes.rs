@@ -25,7 +25,7 @@ pub use work::{Handler, Terms, Work};
 /// A result that stays the same is told again after so long.
 const AGAIN_SECONDS: i64 = 600;
 /// How long the write of a state waits for others.
-const SOON: Duration = Duration::from_millis(100);
+const RETRY_DELAY: Duration = Duration::from_millis(100);
 /// How long other writes wait.
 const AT_LEISURE: Duration = Duration::from_secs(1);
 
@@ -151,14 +151,14 @@ impl Probes {
     ) -> Option<Heard> {
         let known = self.known.get_mut(key).filter(|known| known.worker == worker)?;
         let Finding { container, started, outcome } = finding;
-        let told = node.and_then(|node| told(node, key));
+        let reported = node.and_then(|node| reported(node, key));
         let record = match &mut known.record {
             Some(record) if record.is_of(&container) => record,
             before => {
                 // A result that an earlier process has told counts on, if it is one of this container.
-                let told = told.filter(|_| before.is_none());
-                let told = told.and_then(|told| Record::told(told, &container, started?));
-                before.insert(told.unwrap_or_else(|| Record::unknown(container, now)))
+                let reported = reported.filter(|_| before.is_none());
+                let reported = reported.and_then(|reported| Record::reported(reported, &container, started?));
+                before.insert(reported.unwrap_or_else(|| Record::unknown(container, now)))
             }
         };
         let event = match outcome {
@@ -168,7 +168,7 @@ impl Probes {
                 record.ended(succeeded, &message, &known.work.terms, now)
             }
         };
-        Some(Heard { is_news: gather(told, &record.state(&key.probe)).is_some(), event })
+        Some(Heard { is_news: gather(reported, &record.state(&key.probe)).is_some(), event })
     }
 
     /// The write of the status that is due; none where the API server knows all. What this process has not looked at
@@ -177,15 +177,15 @@ impl Probes {
         let mut statuses: Vec<PodProbeStatus> = Vec::new();
         let (mut count, mut due): (usize, Option<Duration>) = (0, None);
         for (key, known) in &self.known {
-            let told = told(node, key);
+            let reported = reported(node, key);
             let state = match &known.record {
                 Some(record) => {
                     let state = record.state(&key.probe);
-                    due = gather(told, &state).into_iter().chain(due).min();
+                    due = gather(reported, &state).into_iter().chain(due).min();
                     state
                 }
-                None => match told {
-                    Some(told) => told.clone(),
+                None => match reported {
+                    Some(reported) => reported.clone(),
                     None => continue,
                 },
             };
@@ -201,7 +201,7 @@ impl Probes {
             }
         }
         if node.status.pod_probe_statuses.iter().map(|pod| pod.probe_states.len()).sum::<usize>() > count {
-            due = Some(SOON);
+            due = Some(RETRY_DELAY);
         }
         let metadata = json!({"resourceVersion": node.metadata.resource_version});
         let patch = json!({"metadata": metadata, "status": {"podProbeStatuses": statuses}}).to_string();
@@ -225,23 +225,23 @@ fn wanted(node: Option<&NodePodProbe>) -> BTreeMap<Key, Work> {
 }
 
 /// What the API server knows of a probe.
-fn told<'n>(node: &'n NodePodProbe, key: &Key) -> Option<&'n ProbeState> {
+fn reported<'n>(node: &'n NodePodProbe, key: &Key) -> Option<&'n ProbeState> {
     let mut pods = node.status.pod_probe_statuses.iter().filter(|pod| pod.uid == key.uid);
     pods.find_map(|pod| pod.probe_states.iter().find(|state| state.name == key.probe))
 }
 
 /// How long the write of a result waits for others; `None` where it is known. Controllers wait for states; that a message
 /// has changed, and that a result is still the same, is told at leisure.
-fn gather(told: Option<&ProbeState>, found: &ProbeState) -> Option<Duration> {
-    let Some(told) = told
-        .filter(|told| told.state == found.state && told.last_transition_time == found.last_transition_time)
-    else {
-        return Some(SOON);
+fn gather(reported: Option<&ProbeState>, found: &ProbeState) -> Option<Duration> {
+    let Some(reported) = reported.filter(|reported| {
+        reported.state == found.state && reported.last_transition_time == found.last_transition_time
+    }) else {
+        return Some(RETRY_DELAY);
     };
     let seconds = |state: &ProbeState| {
         let time = state.last_probe_time.as_ref().and_then(Time::timestamp);
         time.map_or(0, Timestamp::as_second)
     };
-    let is_stale = seconds(found).saturating_sub(seconds(told)) >= AGAIN_SECONDS;
-    (is_stale || told.message != found.message).then_some(AT_LEISURE)
+    let is_stale = seconds(found).saturating_sub(seconds(reported)) >= AGAIN_SECONDS;
+    (is_stale || reported.message != found.message).then_some(AT_LEISURE)
 }

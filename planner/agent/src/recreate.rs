@@ -202,33 +202,33 @@ fn state(
         return ended.clone();
     }
     let is_killed = before.is_some_and(|state| state.is_killed);
-    let told = |phase, message: &str| ContainerRecreateState {
+    let reported = |phase, message: &str| ContainerRecreateState {
         is_killed,
         message: message.to_owned(),
         name: container.name.clone(),
         phase,
     };
     let Some(newest) = newest(containers, &container.name) else {
-        return told(Phase::Pending, "not found container on Node");
+        return reported(Phase::Pending, "not found container on Node");
     };
     if newest.condition == Condition::Exited {
-        return told(Phase::Recreating, "");
+        return reported(Phase::Recreating, "");
     }
     let is_forced = request.spec.strategy.force_recreate && !is_killed;
     if is_forced || !is_another(container, newest) {
-        return told(Phase::Pending, "");
+        return reported(Phase::Pending, "");
     }
     let Some(started) = newest.started.filter(|_| is_ready(request, container, newest)) else {
-        return told(Phase::Recreating, "");
+        return reported(Phase::Recreating, "");
     };
     let least = request.spec.strategy.min_started_seconds.unwrap_or_default();
     let back = later(started, least.into());
     if now > back {
-        return told(Phase::Succeeded, "");
+        return reported(Phase::Succeeded, "");
     }
     let left = until(back, now).unwrap_or_default().saturating_add(INSTANT);
     *rest = Some(rest.map_or(left, |known| known.min(left)));
-    told(Phase::Recreating, "")
+    reported(Phase::Recreating, "")
 }
 
 /// Whether a container is another one than when the request was made.

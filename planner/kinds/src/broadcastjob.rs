@@ -15,15 +15,13 @@
 use std::fmt::Display;
 use std::time::Duration;
 
+use api::kinds::Time;
 use api::kinds::broadcastjob::{API_VERSION, BroadcastJob, KIND, PLURAL, Status};
 use api::kinds::shared::{CompletionPolicyType, ConditionStatus};
-use api::kinds::{ObjectMeta, Time};
 use api::meta::LabelSelector;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::workload::action::{Action, ChildKind, DeleteReason, Part};
-use crate::workload::children::Claim;
-use crate::workload::conditions::Condition;
 use crate::workload::kind::{Workload, WorkloadStatus};
 use crate::workload::plan::{Plan, Problems};
 use crate::workload::seen::Seen;
@@ -59,22 +57,9 @@ impl Workload for BroadcastJob {
     const KIND: &'static str = KIND;
     const PLURAL: &'static str = PLURAL;
     const HAS_POD_PER_NODE: bool = true;
-    type Status = Status;
-
-    fn metadata(&self) -> &ObjectMeta {
-        &self.metadata
-    }
-
-    fn metadata_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.metadata
-    }
 
     fn selector(&self) -> &LabelSelector {
         &EVERY_POD
-    }
-
-    fn status(&self) -> &Status {
-        &self.status
     }
 
     fn reads_nodes(&self, _pods: usize) -> bool {
@@ -88,10 +73,6 @@ impl Workload for BroadcastJob {
         let Ok(requirements) = Requirements::of(self.spec.template.as_ref()) else { return false };
         let fits = |node: Option<&NodeFacts>| node.is_some_and(|node| requirements.fits(name, node));
         fits(old) != fits(new)
-    }
-
-    fn pod_of_claim(&self, _claim: &Claim) -> Option<String> {
-        None
     }
 
     /// Others than its own Pods are none of its business.
@@ -121,24 +102,6 @@ impl WorkloadStatus for Status {
     fn is_written(&self) -> bool {
         !self.phase.is_empty()
     }
-
-    fn observed_generation(&self) -> Option<i64> {
-        None
-    }
-
-    fn update_revision(&self) -> &str {
-        ""
-    }
-
-    fn current_revision(&self) -> &str {
-        ""
-    }
-
-    fn conditions(&self) -> Vec<Condition> {
-        Vec::new()
-    }
-
-    fn set_conditions(&mut self, _conditions: Vec<Condition>) {}
 }
 
 /// The job serves Nodes that join later, and never ends well.
@@ -218,7 +181,7 @@ fn end(working: &Working<'_>) -> Vec<Action> {
 }
 
 fn delete(pod: &working::JobPod<'_>, reason: DeleteReason) -> Action {
-    Action::DeletePod { pod: Seen::pod(pod.pod), claims: Vec::new(), reason }
+    Action::delete_pod(pod.pod, reason)
 }
 
 /// Creates Pods on the first Nodes that lack one, as many as may run.

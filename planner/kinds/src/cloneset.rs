@@ -19,30 +19,24 @@ use std::collections::BTreeSet;
 
 use api::annotations::CLONESET_CLAIMS_HASH;
 use api::features::Feature;
-use api::kinds::ObjectMeta;
 use api::kinds::cloneset::{API_VERSION, CloneSet, CloneSetCondition, KIND, PLURAL, Status};
 use api::labels::{CLONESET_INSTANCE_ID, CONTROLLER_HASH};
 use api::meta::LabelSelector;
-use jiff::Timestamp;
 use serde_json::json;
 
-use crate::workload::action::{Action, WriteReason};
+use crate::workload::action::Action;
 use crate::workload::children::Claim;
 use crate::workload::conditions::Condition;
-use crate::workload::explanation::Explanation;
 use crate::workload::kind::{Workload, WorkloadStatus};
 use crate::workload::member::{Member, own_pods};
-use crate::workload::owner::Owner;
+use crate::workload::membership::Membership;
 use crate::workload::plan::{Plan, Problems};
-use crate::workload::revision::{self, Choice, Limit, StoredRevision, Wanted};
-use crate::workload::seen::Seen;
+use crate::workload::revision::{self, Choice, HISTORY_LIMIT, Limit, StoredRevision};
 use crate::workload::snapshot::Snapshot;
-use crate::workload::status::StatusPlan;
+use crate::workload::start::{self, Start};
 use ::pod::inplace::Rules;
 use ::pod::observed::ObservedPod;
-use ::pod::write::{OwnerChange, PodWrite};
 use values::moment::{Moment, just_after};
-use values::selector::Selector;
 
 pub mod claims;
 pub mod counting;
@@ -66,29 +60,13 @@ use claims::{Claims, TakenIds};
 use counting::Limits;
 use working::Working;
 
-/// Non-live revisions that are kept where the CloneSet does not say.
-const HISTORY_LIMIT: i32 = 10;
-
 impl Workload for CloneSet {
     const API_VERSION: &'static str = API_VERSION;
     const KIND: &'static str = KIND;
     const PLURAL: &'static str = PLURAL;
-    type Status = Status;
-
-    fn metadata(&self) -> &ObjectMeta {
-        &self.metadata
-    }
-
-    fn metadata_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.metadata
-    }
 
     fn selector(&self) -> &LabelSelector {
         &self.spec.selector
-    }
-
-    fn status(&self) -> &Status {
-        &self.status
     }
 
     fn wants_by_cost(&self) -> Option<i32> {
@@ -127,6 +105,10 @@ impl WorkloadStatus for Status {
         &self.current_revision
     }
 
+    fn collision_count(&self) -> Option<i32> {
+        self.collision_count
+    }
+
     fn conditions(&self) -> Vec<Condition> {
         self.conditions.iter().map(Condition::from).collect()
     }
@@ -145,31 +127,11 @@ impl WorkloadStatus for Status {
 /// - A CloneSet that is being deleted gets a status and nothing else.
 pub fn plan(snapshot: &Snapshot<'_, CloneSet>, moment: Moment) -> Plan<Status> {
     let set = snapshot.workload;
-    let selector = match Selector::compile(&set.spec.selector) {
-        Ok(selector) => selector,
-        Err(error) => {
-            return Plan::impossible(set, format!("spec.selector can't be used: {error}"), moment.now);
-        }
+    let start = Start::of(snapshot, moment.now, |history| choose(snapshot, history));
+    let Start { selector, history, current, update } = match start {
+        Ok(start) => start,
+        Err(plan) => return *plan,
     };
-    let revisions = snapshot.revisions.iter().map(|revision| &**revision);
-    let history = revision::history(revisions, &selector, &set.metadata.uid);
-    let is_ending = set.metadata.deletion_timestamp.is_some();
-    let update = if is_ending {
-        let name = &set.status.update_revision;
-        history.iter().find(|revision| revision.name() == name).or(history.last()).copied()
-    } else {
-        match choose(snapshot, &history) {
-            Ok(Choice { step: Some(step), .. }) => {
-                let explanation = Explanation::of_revision(&step);
-                return Plan { revision: Some(step), explanation, ..Plan::default() };
-            }
-            Ok(Choice { stored, .. }) => stored,
-            Err(problem) => return Plan::impossible(set, problem, moment.now),
-        }
-    };
-    // Without any revision nothing was ever created.
-    let Some(update) = update else { return Plan::default() };
-    let current = revision::current(&history, &set.status.current_revision).unwrap_or(update);
     let (own, strangers) = own_pods(snapshot.pods, &set.metadata.uid, &selector);
     let working = Working {
         snapshot,
@@ -184,8 +146,8 @@ pub fn plan(snapshot: &Snapshot<'_, CloneSet>, moment: Moment) -> Plan<Status> {
         taken: TakenIds::of(snapshot),
         prepared_is_new: snapshot.gates.enabled(Feature::PreparingUpdateAsUpdate),
     };
-    if is_ending {
-        let (status, _) = observe(&working);
+    if set.metadata.deletion_timestamp.is_some() {
+        let (status, _) = status::observe(&working);
         return Plan { status: Some(status), ..Plan::default() };
     }
     let mut plan = steps(&working, moment);
@@ -205,7 +167,7 @@ fn steps(working: &Working<'_>, moment: Moment) -> Plan<Status> {
     let scale = scale::plan(working, &mut moment.random());
     let update = update::plan(working);
     let explanation = explanation::explain(working, &scale, &update);
-    let (mut status, deadline) = observe(working);
+    let (mut status, deadline) = status::observe(working);
     let standing = explanation.record(&mut status, working.now);
     let (live, labels) = ([working.current, working.update], working.rules.labels);
     let pods = working.members.iter().map(|member| member.pod);
@@ -214,12 +176,9 @@ fn steps(working: &Working<'_>, moment: Moment) -> Plan<Status> {
     let times = [available, deadline, standing].into_iter().flatten();
     let delays = times.map(|time| just_after(time, working.now)).chain(update.step.requeue);
     Plan {
-        revision: None,
-        release: Vec::new(),
         problems: Problems { scale: scale.problem, update: update.step.problem },
         scale: scale.actions,
         update: update.step.actions,
-        counts_scale: false,
         pre_download: pre_download::plan(working),
         status: Some(status),
         owner_patch: remaining_names(working),
@@ -227,18 +186,8 @@ fn steps(working: &Working<'_>, moment: Moment) -> Plan<Status> {
         events: scale.events,
         requeue_after: delays.min(),
         explanation,
+        ..Plan::default()
     }
-}
-
-fn observe(working: &Working<'_>) -> (StatusPlan<Status>, Option<Timestamp>) {
-    let stored = working.set().status.collision_count.unwrap_or(0);
-    let revisions = status::Revisions {
-        current: working.current.name(),
-        update: working.update.name(),
-        collision_count: working.snapshot.collision_count.unwrap_or(stored).max(stored),
-    };
-    let expected = working.limits.replicas - working.limits.partition;
-    status::observe(working.set(), &working.members, revisions, expected, working.now)
 }
 
 /// Finds the revision of the present template, or what to write so that there is one.
@@ -246,14 +195,11 @@ fn choose<'a>(
     snapshot: &Snapshot<'_, CloneSet>,
     history: &[&'a StoredRevision],
 ) -> Result<Choice<'a>, String> {
-    let CloneSet { metadata, spec, status } = snapshot.workload;
+    let spec = &snapshot.workload.spec;
     let claims = spec.volume_claim_templates.as_ref().map_or("[]", |claims| claims.get());
     let claims_hash = revision::claims_hash(claims)
         .map_err(|error| format!("spec.volumeClaimTemplates can't be read: {error}"))?;
-    let owner = Owner::of(API_VERSION, KIND, metadata);
-    let collisions = snapshot.collisions(status.collision_count);
-    let mut wanted =
-        Wanted::of_template(owner, metadata, spec.template.as_ref(), CONTROLLER_HASH, collisions)?;
+    let mut wanted = start::wanted(snapshot, spec.template.as_ref(), CONTROLLER_HASH)?;
     wanted.annotations.insert(CLONESET_CLAIMS_HASH.to_owned(), claims_hash.clone());
     wanted.annotation_of_newest = Some((CLONESET_CLAIMS_HASH, &claims_hash));
     wanted.claims = Some(claims);
@@ -263,17 +209,12 @@ fn choose<'a>(
 /// The Pod was taken out of the CloneSet by its labels: it lives on without an owner. Its claims go with it,
 /// and do so first: without its owner nobody would know any more whose they are.
 fn release(working: &Working<'_>, pod: &ObservedPod) -> Vec<Action> {
-    let uid = &working.set().metadata.uid;
+    let metadata = &working.set().metadata;
     let claims = working.claims.of_pod(pod.label(CLONESET_INSTANCE_ID));
-    if !claims.is_empty() {
-        return claims.into_iter().map(|claim| claims::hand_over(claim, pod, uid)).collect();
+    if claims.is_empty() {
+        return vec![Membership::of::<CloneSet>(metadata).release(pod)];
     }
-    vec![Action::WritePod {
-        pod: Seen::pod(pod),
-        writes: vec![PodWrite { owners: vec![OwnerChange::Remove(uid.clone())], ..PodWrite::default() }],
-        reason: WriteReason::Release,
-        revision: String::new(),
-    }]
+    claims.into_iter().map(|claim| claims::hand_over(claim, pod, &metadata.uid)).collect()
 }
 
 /// The JSON patch that leaves only names of Pods that exist in `podsToDelete`. It holds only while the list

@@ -18,22 +18,19 @@
 use std::fmt::Display;
 
 use api::features::Feature;
-use api::kinds::ObjectMeta;
 use api::kinds::daemonset::{API_VERSION, DaemonSet, KIND, PLURAL, Status};
 use api::kinds::shared::Condition as StoredCondition;
 use api::labels::CONTROLLER_REVISION_HASH;
 use api::meta::LabelSelector;
 
 use crate::workload::action::{Action, Part};
-use crate::workload::children::Claim;
 use crate::workload::conditions::Condition;
-use crate::workload::explanation::Explanation;
 use crate::workload::kind::{Workload, WorkloadStatus};
 use crate::workload::membership::Membership;
-use crate::workload::owner::Owner;
 use crate::workload::plan::{Plan, Problems};
-use crate::workload::revision::{self, Choice, Limit, StoredRevision, Wanted};
+use crate::workload::revision::{self, HISTORY_LIMIT, Limit};
 use crate::workload::snapshot::Snapshot;
+use crate::workload::start::{self, Start};
 use ::pod::node_fit::NodeFacts;
 use values::event::{Event, warning};
 use values::moment::{Moment, just_after};
@@ -59,31 +56,15 @@ mod working;
 use fit::Requirements;
 use working::Working;
 
-/// Non-live revisions that are kept where the DaemonSet does not say.
-const HISTORY_LIMIT: i32 = 10;
-
 impl Workload for DaemonSet {
     const API_VERSION: &'static str = API_VERSION;
     const KIND: &'static str = KIND;
     const PLURAL: &'static str = PLURAL;
     const HAS_POD_PER_NODE: bool = true;
     const PRE_DOWNLOAD: Feature = Feature::PreDownloadImageForDaemonSetUpdate;
-    type Status = Status;
-
-    fn metadata(&self) -> &ObjectMeta {
-        &self.metadata
-    }
-
-    fn metadata_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.metadata
-    }
 
     fn selector(&self) -> &LabelSelector {
         &self.spec.selector
-    }
-
-    fn status(&self) -> &Status {
-        &self.status
     }
 
     fn reads_nodes(&self, _pods: usize) -> bool {
@@ -105,10 +86,6 @@ impl Workload for DaemonSet {
             selector.as_ref().zip(node).is_some_and(|(selector, node)| selector.matches(&node.labels))
         };
         fit(old) != fit(new) || is_selected(old) != is_selected(new)
-    }
-
-    fn pod_of_claim(&self, _claim: &Claim) -> Option<String> {
-        None
     }
 
     fn success(&self, action: &Action, part: Part<'_>) -> Option<Event> {
@@ -147,6 +124,10 @@ impl WorkloadStatus for Status {
         if is_complete { &self.update_revision } else { "" }
     }
 
+    fn collision_count(&self) -> Option<i32> {
+        self.collision_count
+    }
+
     fn conditions(&self) -> Vec<Condition> {
         self.conditions.iter().map(Condition::from).collect()
     }
@@ -175,30 +156,18 @@ pub fn plan(snapshot: &Snapshot<'_, DaemonSet>, moment: Moment) -> Plan<Status> 
         let events = vec![warning("SelectingAll", message.to_owned())];
         return Plan { events, ..impossible("spec.selector is empty: it would select all Pods".to_owned()) };
     }
-    let selector = match Selector::compile(&set.spec.selector) {
-        Ok(selector) => selector,
-        Err(error) => return impossible(format!("spec.selector can't be used: {error}")),
-    };
     let requirements = match Requirements::of(set.spec.template.as_ref()) {
         Ok(requirements) => requirements,
         Err(problem) => return impossible(problem),
     };
-    let history = revision::history(
-        snapshot.revisions.iter().map(|revision| &**revision),
-        &selector,
-        &set.metadata.uid,
-    );
-    let update = match choose(snapshot, &history) {
-        Ok(Choice { step: Some(step), .. }) => {
-            let explanation = Explanation::of_revision(&step);
-            return Plan { revision: Some(step), explanation, ..Plan::default() };
-        }
-        Ok(Choice { stored, .. }) => stored,
-        Err(problem) => return impossible(problem),
+    let choose = |history: &[_]| {
+        let wanted = start::wanted(snapshot, set.spec.template.as_ref(), CONTROLLER_REVISION_HASH)?;
+        Ok(revision::choose(wanted, history))
     };
-    // One that needs no step is stored.
-    let Some(update) = update else { return Plan::default() };
-    steps(&Working::new(snapshot, (history, update), &requirements, &selector, moment))
+    match Start::of(snapshot, moment.now, choose) {
+        Ok(start) => steps(&Working::new(snapshot, start, &requirements, moment)),
+        Err(plan) => *plan,
+    }
 }
 
 /// All steps, and what follows from them.
@@ -225,9 +194,7 @@ fn steps(working: &Working<'_>) -> Plan<Status> {
     let available = working.pods().filter_map(|pod| pod.member.available_at).min();
     let times = [available, standing, scale.again].into_iter().flatten();
     let delays = times.map(|time| just_after(time, working.now)).chain(update.step.requeue);
-    let requeue_after = delays.min();
     Plan {
-        revision: None,
         release,
         scale: scale.actions,
         update: update.step.actions,
@@ -235,22 +202,10 @@ fn steps(working: &Working<'_>) -> Plan<Status> {
         pre_download: pre_download::plan(working),
         problems,
         status: Some(status),
-        owner_patch: None,
         obsolete_revisions: revision::unused(&working.history, &live, labels, owned, limit),
         events: scale.events,
-        requeue_after,
+        requeue_after: delays.min(),
         explanation,
+        ..Plan::default()
     }
-}
-
-/// Finds the revision of the present template, or what to write so that there is one.
-fn choose<'a>(
-    snapshot: &Snapshot<'_, DaemonSet>,
-    history: &[&'a StoredRevision],
-) -> Result<Choice<'a>, String> {
-    let DaemonSet { metadata, spec, status } = snapshot.workload;
-    let (owner, template) = (Owner::of(API_VERSION, KIND, metadata), spec.template.as_ref());
-    let collisions = snapshot.collisions(status.collision_count);
-    let wanted = Wanted::of_template(owner, metadata, template, CONTROLLER_REVISION_HASH, collisions)?;
-    Ok(revision::choose(wanted, history))
 }

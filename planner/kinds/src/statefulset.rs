@@ -20,7 +20,6 @@ use std::collections::HashSet;
 use std::fmt::Display;
 use std::sync::Arc;
 
-use api::kinds::ObjectMeta;
 use api::kinds::shared::Condition as StoredCondition;
 use api::kinds::statefulset::{API_VERSION, KIND, PLURAL, StatefulSet, Status};
 use api::labels::CONTROLLER_HASH;
@@ -29,17 +28,15 @@ use api::meta::LabelSelector;
 use crate::workload::action::{Action, Part};
 use crate::workload::children::Claim;
 use crate::workload::conditions::Condition;
-use crate::workload::explanation::Explanation;
 use crate::workload::kind::{Workload, WorkloadStatus};
 use crate::workload::ordinal;
-use crate::workload::owner::Owner;
 use crate::workload::plan::{Plan, Problems};
-use crate::workload::revision::{self, Choice, Limit, StoredRevision, Wanted};
+use crate::workload::revision::{self, HISTORY_LIMIT, Limit, StoredRevision};
 use crate::workload::snapshot::Snapshot;
+use crate::workload::start::{self, Start};
 use pod::observed::ObservedPod;
 use values::event::Event;
 use values::moment::{Moment, just_after};
-use values::selector::Selector;
 
 mod claims;
 pub mod defaulting;
@@ -60,32 +57,16 @@ pub mod validation;
 mod working;
 
 use claims::Claims;
-use working::{Numbered, Revisions, Working};
-
-/// Non-live revisions that are kept where the StatefulSet does not say.
-const HISTORY_LIMIT: i32 = 10;
+use working::{Numbered, Working};
 
 impl Workload for StatefulSet {
     const API_VERSION: &'static str = API_VERSION;
     const KIND: &'static str = KIND;
     const PLURAL: &'static str = PLURAL;
     const HAS_ORDINALS: bool = true;
-    type Status = Status;
-
-    fn metadata(&self) -> &ObjectMeta {
-        &self.metadata
-    }
-
-    fn metadata_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.metadata
-    }
 
     fn selector(&self) -> &LabelSelector {
         &self.spec.selector
-    }
-
-    fn status(&self) -> &Status {
-        &self.status
     }
 
     fn reads_nodes(&self, _pods: usize) -> bool {
@@ -135,6 +116,10 @@ impl WorkloadStatus for Status {
         &self.current_revision
     }
 
+    fn collision_count(&self) -> Option<i32> {
+        self.collision_count
+    }
+
     fn conditions(&self) -> Vec<Condition> {
         self.conditions.iter().map(Condition::from).collect()
     }
@@ -153,40 +138,21 @@ impl WorkloadStatus for Status {
 /// - A StatefulSet that is being deleted gets a status and nothing else.
 pub fn plan(snapshot: &Snapshot<'_, StatefulSet>, moment: Moment) -> Plan<Status> {
     let set = snapshot.workload;
-    let impossible = |problem| Plan::impossible(set, problem, moment.now);
-    let selector = match Selector::compile(&set.spec.selector) {
-        Ok(selector) => selector,
-        Err(error) => return impossible(format!("spec.selector can't be used: {error}")),
-    };
     let templates = match claims::templates(set) {
         Ok(templates) => templates,
-        Err(problem) => return impossible(problem),
+        Err(problem) => return Plan::impossible(set, problem, moment.now),
     };
-    let history = revision::history(
-        snapshot.revisions.iter().map(|revision| &**revision),
-        &selector,
-        &set.metadata.uid,
-    );
-    let is_ending = set.metadata.deletion_timestamp.is_some();
-    let update = if is_ending {
-        let name = &set.status.update_revision;
-        history.iter().find(|revision| revision.name() == name).or(history.last()).copied()
-    } else {
-        match choose(snapshot, &history) {
-            Ok(Choice { step: Some(step), .. }) => {
-                let explanation = Explanation::of_revision(&step);
-                return Plan { revision: Some(step), explanation, ..Plan::default() };
-            }
-            Ok(Choice { stored, .. }) => stored,
-            Err(problem) => return impossible(problem),
-        }
+    let choose = |history: &[_]| {
+        let mut wanted = start::wanted(snapshot, set.spec.template.as_ref(), CONTROLLER_HASH)?;
+        wanted.claims = Some(set.spec.volume_claim_templates.as_ref().map_or("[]", |claims| claims.get()));
+        Ok(revision::choose(wanted, history))
     };
-    // Without any revision nothing was ever created.
-    let Some(update) = update else { return Plan::default() };
-    let current = revision::current(&history, &set.status.current_revision).unwrap_or(update);
-    let revisions = Revisions { history, current, update };
-    let working = Working::new(snapshot, revisions, Claims::of(snapshot, templates), &selector, moment.now);
-    if is_ending {
+    let start = match Start::of(snapshot, moment.now, choose) {
+        Ok(start) => start,
+        Err(plan) => return *plan,
+    };
+    let working = Working::new(snapshot, start, Claims::of(snapshot, templates), moment.now);
+    if set.metadata.deletion_timestamp.is_some() {
         return Plan { status: Some(status::observe(&working, 0)), ..Plan::default() };
     }
     steps(&working)
@@ -221,32 +187,15 @@ fn steps(working: &Working<'_>) -> Plan<Status> {
     changes.append(&mut scale.deletions);
     changes.extend(update.step.actions);
     Plan {
-        revision: None,
         release,
         problems,
         scale: scale.creations,
         update: changes,
-        counts_scale: false,
         pre_download: pre_download::plan(working),
         status: Some(status),
-        owner_patch: None,
         obsolete_revisions: revision::unused(&working.history, &live, labels, pods, Limit::Unused(limit)),
-        events: Vec::new(),
         requeue_after,
         explanation,
+        ..Plan::default()
     }
-}
-
-/// Finds the revision of the present template, or what to write so that there is one.
-fn choose<'a>(
-    snapshot: &Snapshot<'_, StatefulSet>,
-    history: &[&'a StoredRevision],
-) -> Result<Choice<'a>, String> {
-    let StatefulSet { metadata, spec, status } = snapshot.workload;
-    let owner = Owner::of(API_VERSION, KIND, metadata);
-    let collisions = snapshot.collisions(status.collision_count);
-    let template = spec.template.as_ref();
-    let mut wanted = Wanted::of_template(owner, metadata, template, CONTROLLER_HASH, collisions)?;
-    wanted.claims = Some(spec.volume_claim_templates.as_ref().map_or("[]", |claims| claims.get()));
-    Ok(revision::choose(wanted, history))
 }

@@ -38,8 +38,6 @@ pub use status::{Draft, Failure, StatusWrite};
 
 /// Pods wanted where the UnitedDeployment does not say.
 const REPLICAS: i32 = 1;
-/// Revisions that are kept where the UnitedDeployment does not say.
-const HISTORY_LIMIT: i32 = 10;
 
 /// How Pods without room are dealt with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

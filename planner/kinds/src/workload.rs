@@ -3,6 +3,7 @@
 //! ```text
 //!   kind           what a kind of workload brings: the trait Workload, whose plan(Snapshot) gives a Plan
 //!   snapshot       what a plan is made from              plan      what to do, and how it is carried out
+//!   start          the selector and the revisions, with which a plan begins
 //!   action         one thing to do, and its Events       seen      the precondition of a write
 //!   outcome        what came of a step of the plan
 //!   revision       ControllerRevisions: their data, names and history
@@ -34,7 +35,7 @@
 //! A kind's folder under [`crate`] holds only its rules: how many Pods it wants and where, which of them
 //! it creates, deletes and updates now, and what its status counts. CloneSet is the example:
 //! 1. Implement [`kind::Workload`] and [`kind::WorkloadStatus`] for the types of [`api::kinds`].
-//! 2. In `plan`, find the revision by [`revision::choose`]; where it has to be written, return that alone.
+//! 2. In `plan`, begin with `start::Start`, which finds the revision; where it has to be written, return that alone.
 //! 3. Take the Pods by [`member::own_pods`], release the others, and look at each by [`member::Member::new`].
 //! 4. Count. Create Pods by [`new_pod::pod`], choose those to delete; these are [`plan::Plan::scale`].
 //! 5. Choose the Pods to update, sort them by [`update_order`], and let [`in_place::Updates`] go on with the
@@ -80,10 +81,12 @@ pub mod revision;
 pub mod seen;
 pub mod snapshot;
 pub(crate) mod standing;
+pub(crate) mod start;
 pub mod status;
 pub mod storage_class;
 pub mod submitted;
 pub mod target;
+pub mod trials;
 pub mod trigger;
 pub mod update_order;
 pub(crate) mod validation;

@@ -8,9 +8,9 @@ use api::annotations::SIDECARSET_WORKING_HOT_UPGRADE_CONTAINER;
 use api::meta::LabelSelector;
 use serde_json::{Map, Value, json};
 
-use super::edit::bound;
+use super::edit::{add_member, bound};
 use super::kinds::WorkloadKind;
-use super::pods::is_ready;
+use super::pods::{is_ready, text};
 use values::json_patch::{Patch, Pointer, string};
 use values::quantity::Quantity;
 use values::selector::Selector;
@@ -114,12 +114,12 @@ fn with_containers(kind: WorkloadKind, object: &Value) -> Result<(), String> {
 }
 
 fn without(object: &Value, kind: WorkloadKind, field: &str) -> String {
-    let name = object.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
+    let name = text(object, "/metadata/name");
     format!("{}.{} {name:?} has no field {field}", kind.plural(), kind.group())
 }
 
 fn name(value: &Value) -> &str {
-    value.get("name").and_then(Value::as_str).unwrap_or_default()
+    text(value, "/name")
 }
 
 /// The names of all containers of an object, each once.
@@ -265,35 +265,21 @@ pub fn working_container(pod: &Value, sidecar: &str) -> Result<String, String> {
 pub fn restart(kind: WorkloadKind, object: &Value, names: &[String], now: &str) -> Patch {
     let mut edits = Patch::default();
     if kind == WorkloadKind::UnitedDeployment {
-        for template in kind.pod_templates() {
-            annotate_template(&mut edits, object, template, now);
+        let steps = ["metadata", "annotations", RESTARTED_AT_ANNOTATION];
+        let present = |template: &&&str| object.pointer(template).is_some_and(Value::is_object);
+        for template in kind.pod_templates().iter().filter(present) {
+            add_member(&mut edits, object, Pointer::from_escaped(*template), &steps, string(now));
         }
         return bound(object, edits);
     }
     let variable = EnvironmentChange::of(RESTARTED_AT, now);
     for (pointer, container) in containers(kind, object, false) {
-        let name = container.get("name").and_then(Value::as_str).unwrap_or_default();
-        if !names.is_empty() && !names.iter().any(|one| one == name) {
-            continue;
+        if names.is_empty() || names.iter().any(|one| one == name(container)) {
+            // What overwrites is never refused.
+            let _ = variable.write(&mut edits, &pointer.key("env"), container.get("env"));
         }
-        // What overwrites is never refused.
-        let _ = variable.write(&mut edits, &pointer.key("env"), container.get("env"));
     }
     bound(object, edits)
-}
-
-fn annotate_template(edits: &mut Patch, object: &Value, template: &str, now: &str) {
-    if !object.pointer(template).is_some_and(Value::is_object) {
-        return;
-    }
-    let mut path = Pointer::from_escaped(template);
-    for member in ["metadata", "annotations"] {
-        path = path.key(member);
-        if !object.pointer(path.as_str()).is_some_and(Value::is_object) {
-            edits.add(path.clone(), "{}");
-        }
-    }
-    edits.add(path.key(RESTARTED_AT_ANNOTATION), string(now));
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::pods::text;
+use super::pods::{list, number, text};
 use values::merge_patch::merge_patch;
 
 /// A kind of job.
@@ -95,7 +95,7 @@ pub fn restart_request(
     settings: RestartSettings,
 ) -> Result<Value, String> {
     let pod_name = text(pod, "/metadata/name");
-    let of_pod = pod.pointer("/spec/containers").and_then(Value::as_array).into_iter().flatten();
+    let of_pod = list(pod, "/spec/containers");
     let known: Vec<&str> = of_pod.filter_map(|container| container.get("name")?.as_str()).collect();
     if let Some(unknown) = containers.iter().find(|name| !known.contains(&name.as_str())) {
         return Err(format!(
@@ -158,23 +158,21 @@ pub struct Stage {
 /// How far a request to restart containers is.
 pub fn restart_stage(request: &Value) -> Stage {
     let why = text(request, "/status/message");
-    let states = request.pointer("/status/containerRecreateStates").and_then(Value::as_array);
-    let states = states.into_iter().flatten();
+    let states = list(request, "/status/containerRecreateStates");
     let states: Vec<(&str, &str)> = states
         .filter_map(|state| Some((state.get("name")?.as_str()?, state.get("phase")?.as_str()?)))
         .collect();
     let is_over = matches!(text(request, "/status/phase"), "Completed" | "Succeeded" | "Failed");
     let succeeded = states.iter().all(|(_, phase)| *phase == "Succeeded") && why.is_empty();
-    let told: Vec<String> = states.iter().map(|(name, phase)| format!("{name}: {phase}")).collect();
-    let message = format!("{} {why}", told.join(", ")).trim().to_owned();
+    let reported: Vec<String> = states.iter().map(|(name, phase)| format!("{name}: {phase}")).collect();
+    let message = format!("{} {why}", reported.join(", ")).trim().to_owned();
     Stage { message, end: is_over.then_some(succeeded) }
 }
 
 /// How far a job that pulls an image is.
 pub fn pull_stage(job: &Value) -> Stage {
-    let number =
-        |name: &str| job.pointer(&format!("/status/{name}")).and_then(Value::as_i64).unwrap_or_default();
-    let (done, all, failed) = (number("succeeded"), number("desired"), number("failed"));
+    let [done, all, failed] =
+        ["/status/succeeded", "/status/desired", "/status/failed"].map(|pointer| number(job, pointer));
     let message = format!("{done} of {all} nodes have it, {failed} failed");
     let is_over = job.pointer("/status/completionTime").is_some_and(|time| !time.is_null());
     Stage { message, end: is_over.then_some(failed == 0) }
@@ -307,9 +305,10 @@ impl Exposure<'_> {
 
 /// The protocols that containers of a CloneSet speak at a port, each once; TCP where they name none.
 fn protocols(clone_set: &Value, port: u16) -> Vec<&str> {
-    let containers = clone_set.pointer("/spec/template/spec/containers").and_then(Value::as_array);
-    let ports = containers.into_iter().flatten().filter_map(|container| container.get("ports")?.as_array());
-    let same = ports.flatten().filter(|one| one.get("containerPort") == Some(&json!(port)));
+    let containers = list(clone_set, "/spec/template/spec/containers");
+    let same = containers
+        .flat_map(|container| list(container, "/ports"))
+        .filter(|one| one.get("containerPort") == Some(&json!(port)));
     let mut protocols: Vec<&str> = Vec::new();
     for protocol in same.map(|one| one.get("protocol").and_then(Value::as_str).unwrap_or("TCP")) {
         if !protocols.contains(&protocol) {
@@ -321,8 +320,7 @@ fn protocols(clone_set: &Value, port: u16) -> Vec<&str> {
 
 /// The labels that a CloneSet selects its Pods by.
 fn selector_labels(clone_set: &Value) -> Result<Map<String, Value>, String> {
-    let expressions = clone_set.pointer("/spec/selector/matchExpressions").and_then(Value::as_array);
-    if expressions.is_some_and(|expressions| !expressions.is_empty()) {
+    if list(clone_set, "/spec/selector/matchExpressions").next().is_some() {
         return Err("couldn't convert expressions to a selector: a Service only has labels".to_owned());
     }
     let labels = clone_set.pointer("/spec/selector/matchLabels").and_then(Value::as_object);

@@ -4,7 +4,7 @@
 use serde_json::{Map, Value};
 
 use super::edit::bound;
-use super::pods::is_controlled_by;
+use super::pods::{is_controlled_by, text};
 use super::progress::IN_PROGRESSING;
 use pod::template::comparison;
 use values::json_patch::{Patch, Pointer};
@@ -68,7 +68,7 @@ fn target<'a>(
     replica_sets: &'a [Value],
     revision: i64,
 ) -> Result<&'a Value, String> {
-    let text = |pointer: &str| deployment.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+    let text = |pointer: &str| text(deployment, pointer);
     let children = replica_sets.iter().filter(|one| is_controlled_by(one, text("/metadata/uid")));
     let mut history: Vec<(i64, &Value)> = children.filter_map(|one| Some((number(one)?, one))).collect();
     history.sort_by_key(|(number, _)| *number);

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::pods::{age, is_revision, ready_containers, restarts, state, text};
+use super::pods::{age, is_revision, list, plain, ready_containers, restarts, state, text};
 
 /// The label of a Pod that says in which step it was updated.
 const BATCH: &str = "rollouts.kruise.io/rollout-batch-id";
@@ -29,17 +29,8 @@ pub struct Page<'a> {
     pub now: Timestamp,
 }
 
-/// A value as people write it.
-fn plain(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
-}
-
 fn shown(object: &Value, pointers: &[&str]) -> Option<String> {
     pointers.iter().find_map(|pointer| object.pointer(pointer)).filter(|value| !value.is_null()).map(plain)
-}
-
-fn members<'a>(object: &'a Value, name: &str) -> impl Iterator<Item = &'a Value> + use<'a> {
-    object.get(name).and_then(Value::as_array).into_iter().flatten()
 }
 
 /// A sign before a phase, which says nothing that the phase doesn't say.
@@ -84,9 +75,9 @@ impl Page<'_> {
         }
         line("Strategy:", style);
         let current = status.get("currentStepIndex").and_then(Value::as_u64).unwrap_or(0);
-        line(" Step:", &format!("{current}/{}", members(settings, "steps").count()));
+        line(" Step:", &format!("{current}/{}", list(settings, "/steps").count()));
         line(" Steps:", "");
-        for (step, index) in members(settings, "steps").zip(1_u64..) {
+        for (step, index) in list(settings, "/steps").zip(1_u64..) {
             let text = step_lines(step, (index == current).then(|| text(status, "/currentStepState")));
             let (before, behind) = if self.colour && index == current { GREEN } else { ("", "") };
             let _ = writeln!(page, "{before}{}{behind}", text.trim_end());
@@ -100,8 +91,7 @@ impl Page<'_> {
 
     fn workload_lines(&self, page: &mut String, status: &Value) {
         let workload = self.workload.unwrap_or(&Value::Null);
-        let containers = workload.pointer("/spec/template/spec/containers").and_then(Value::as_array);
-        let images = containers.into_iter().flatten().map(|one| text(one, "/image"));
+        let images = list(workload, "/spec/template/spec/containers").map(|one| text(one, "/image"));
         let _ = writeln!(page, "{:<19}{}", "Images:", images.collect::<Vec<_>>().join(", "));
         for (label, member) in
             [("Current Revision:", "stableRevision"), ("Update Revision:", "podTemplateHash")]
@@ -184,7 +174,7 @@ fn step_lines(step: &Value, state: Option<&str>) -> String {
     if let Some(traffic) = shown(step, &["/traffic", "/weight"]) {
         line("Traffic:", &traffic);
     }
-    for header in members(step, "matches").flat_map(|one| members(one, "headers")) {
+    for header in list(step, "/matches").flat_map(|one| list(one, "/headers")) {
         let of = |name: &str| self::text(header, name);
         let kind = if of("/type").is_empty() { "Exact" } else { of("/type") };
         line("Matches:", &format!("Name {}, Value {}, Type {kind}", of("/name"), of("/value")));
@@ -196,7 +186,7 @@ fn step_lines(step: &Value, state: Option<&str>) -> String {
 }
 
 fn routing_lines(page: &mut String, settings: &Value) {
-    for (number, routing) in members(settings, "trafficRoutings").enumerate() {
+    for (number, routing) in list(settings, "/trafficRoutings").enumerate() {
         if number == 0 {
             page.push_str("Traffic Routings:\n");
         }
@@ -210,7 +200,7 @@ fn routing_lines(page: &mut String, settings: &Value) {
                 let _ = writeln!(page, "     {label:<14}{value}");
             }
         }
-        for reference in members(routing, "customNetworkRefs") {
+        for reference in list(routing, "/customNetworkRefs") {
             let of = |pointer: &str| text(reference, pointer);
             let _ =
                 writeln!(page, "     {:<14}{} {} {}", "Custom:", of("/apiVersion"), of("/kind"), of("/name"));
@@ -223,8 +213,7 @@ fn routing_lines(page: &mut String, settings: &Value) {
 }
 
 fn condition_lines(page: &mut String, rollout: &Value) {
-    let conditions = rollout.get("status").map(|status| members(status, "conditions"));
-    for (number, condition) in conditions.into_iter().flatten().enumerate() {
+    for (number, condition) in list(rollout, "/status/conditions").enumerate() {
         if number == 0 {
             page.push_str("Conditions:\n");
         }

@@ -21,19 +21,28 @@ pub(super) fn bound(object: &Value, edits: Patch) -> Patch {
 
 /// Sets a flag, whose parents may be missing.
 pub fn set_flag(object: &Value, pointer: &str, flag: bool) -> Patch {
+    let steps: Vec<&str> = pointer.trim_start_matches('/').split('/').collect();
     let mut edits = Patch::default();
-    let mut path = Pointer::root();
-    let mut steps = pointer.trim_start_matches('/').split('/').peekable();
-    while let Some(step) = steps.next() {
-        path = path.key(step);
-        let is_last = steps.peek().is_none();
-        if is_last {
-            edits.add(path.clone(), flag.to_string());
-        } else if object.pointer(path.as_str()).is_none_or(Value::is_null) {
+    add_member(&mut edits, object, Pointer::root(), &steps, flag.to_string());
+    bound(object, edits)
+}
+
+/// Adds the member to which these steps lead from `path`. Objects on the way that are missing are made.
+pub(super) fn add_member(
+    edits: &mut Patch,
+    object: &Value,
+    mut path: Pointer,
+    steps: &[&str],
+    value: String,
+) {
+    let Some((last, parents)) = steps.split_last() else { return };
+    for parent in parents {
+        path = path.key(parent);
+        if !object.pointer(path.as_str()).is_some_and(Value::is_object) {
             edits.add(path.clone(), "{}");
         }
     }
-    bound(object, edits)
+    edits.add(path.key(last), value);
 }
 
 /// Keeps why the object was changed, as part of another change.
@@ -48,14 +57,7 @@ pub fn last_applied(object: &Value) -> Patch {
 
 fn annotated(object: &Value, key: &str, value: &str) -> Patch {
     let mut edits = Patch::default();
-    let mut path = Pointer::root();
-    for member in ["metadata", "annotations"] {
-        path = path.key(member);
-        if !object.pointer(path.as_str()).is_some_and(Value::is_object) {
-            edits.add(path.clone(), "{}");
-        }
-    }
-    edits.add(path.key(key), string(value));
+    add_member(&mut edits, object, Pointer::root(), &["metadata", "annotations", key], string(value));
     edits
 }
 

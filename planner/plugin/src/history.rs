@@ -5,7 +5,7 @@ use std::fmt::Write;
 use serde_json::{Value, json};
 
 use super::kinds::WorkloadKind;
-use super::pods::{is_revision, text};
+use super::pods::{is_revision, list, text};
 use kinds::workload::revision::StoredRevision;
 
 /// Why somebody made a revision.
@@ -56,8 +56,8 @@ fn cause(revision: &StoredRevision) -> &str {
 
 fn images(revision: &StoredRevision) -> Vec<String> {
     let template = revision.template().ok().and_then(|raw| serde_json::from_str::<Value>(raw.get()).ok());
-    let containers = template.as_ref().and_then(|template| template.pointer("/spec/containers")?.as_array());
-    let images = containers.into_iter().flatten().filter_map(|one| one.get("image")?.as_str());
+    let containers = template.iter().flat_map(|template| list(template, "/spec/containers"));
+    let images = containers.filter_map(|one| one.get("image")?.as_str());
     images.map(str::to_owned).collect()
 }
 

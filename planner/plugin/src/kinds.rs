@@ -60,23 +60,28 @@ impl WorkloadKind {
             let is_named = name == kind.plural() || name == kind.singular();
             let is_of_kubernetes = matches!(kind, Self::AdvancedStatefulSet | Self::AdvancedDaemonSet);
             let by_name = is_named && (is_ours || (rest.is_empty() && !is_of_kubernetes));
-            by_name || (rest.is_empty() && kind.short_names().contains(&name))
+            by_name || (rest.is_empty() && kind.names().2.contains(&name))
         })
+    }
+
+    /// Its name in objects, that of many in request paths, and short ones.
+    fn names(self) -> (&'static str, &'static str, &'static [&'static str]) {
+        match self {
+            Self::CloneSet => ("CloneSet", "clonesets", &["clone"]),
+            Self::AdvancedStatefulSet => ("StatefulSet", "statefulsets", &["asts"]),
+            Self::AdvancedDaemonSet => ("DaemonSet", "daemonsets", &["ads", "daemon"]),
+            Self::UnitedDeployment => ("UnitedDeployment", "uniteddeployments", &["ud"]),
+            Self::SidecarSet => ("SidecarSet", "sidecarsets", &[]),
+            Self::BroadcastJob => ("BroadcastJob", "broadcastjobs", &["bcj"]),
+            Self::AdvancedCronJob => ("AdvancedCronJob", "advancedcronjobs", &["acj"]),
+            Self::Rollout => ("Rollout", "rollouts", &[]),
+            Self::Deployment => ("Deployment", "deployments", &["deploy"]),
+        }
     }
 
     /// The name of many, as in request paths.
     pub fn plural(self) -> &'static str {
-        match self {
-            Self::CloneSet => "clonesets",
-            Self::AdvancedStatefulSet => "statefulsets",
-            Self::AdvancedDaemonSet => "daemonsets",
-            Self::UnitedDeployment => "uniteddeployments",
-            Self::SidecarSet => "sidecarsets",
-            Self::BroadcastJob => "broadcastjobs",
-            Self::AdvancedCronJob => "advancedcronjobs",
-            Self::Rollout => "rollouts",
-            Self::Deployment => "deployments",
-        }
+        self.names().1
     }
 
     /// The name of one, as kubectl prints it.
@@ -86,17 +91,7 @@ impl WorkloadKind {
 
     /// Its name in objects.
     pub fn kind(self) -> &'static str {
-        match self {
-            Self::CloneSet => "CloneSet",
-            Self::AdvancedStatefulSet => "StatefulSet",
-            Self::AdvancedDaemonSet => "DaemonSet",
-            Self::UnitedDeployment => "UnitedDeployment",
-            Self::SidecarSet => "SidecarSet",
-            Self::BroadcastJob => "BroadcastJob",
-            Self::AdvancedCronJob => "AdvancedCronJob",
-            Self::Rollout => "Rollout",
-            Self::Deployment => "Deployment",
-        }
+        self.names().0
     }
 
     /// Its API group.
@@ -144,19 +139,6 @@ impl WorkloadKind {
                 "/spec/template/broadcastJobTemplate/spec/template",
             ],
             Self::SidecarSet | Self::Rollout | Self::Deployment => &[],
-        }
-    }
-
-    fn short_names(self) -> &'static [&'static str] {
-        match self {
-            Self::CloneSet => &["clone"],
-            Self::AdvancedStatefulSet => &["asts"],
-            Self::AdvancedDaemonSet => &["ads", "daemon"],
-            Self::UnitedDeployment => &["ud"],
-            Self::SidecarSet | Self::Rollout => &[],
-            Self::BroadcastJob => &["bcj"],
-            Self::AdvancedCronJob => &["acj"],
-            Self::Deployment => &["deploy"],
         }
     }
 

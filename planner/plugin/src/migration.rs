@@ -229,7 +229,7 @@ impl Migration {
     }
 
     /// The plan in a line, for somebody who writes nothing.
-    pub fn told(&self, destination: &str, surge: i64) -> String {
+    pub fn reported(&self, destination: &str, surge: i64) -> String {
         let (replicas, source) = (self.replicas, &self.source);
         let surge = surge.max(1);
         format!(

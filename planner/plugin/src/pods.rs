@@ -7,12 +7,22 @@ use serde_json::Value;
 /// States of a lifecycle in which a hook holds the Pod.
 const HELD: [&str; 3] = ["PreparingNormal", "PreparingUpdate", "PreparingDelete"];
 
-pub(super) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
+/// A text of an object; empty where it has none there.
+pub fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
     object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
-fn list<'a>(object: &'a Value, pointer: &str) -> impl Iterator<Item = &'a Value> + use<'a> {
+pub(super) fn number(object: &Value, pointer: &str) -> i64 {
+    object.pointer(pointer).and_then(Value::as_i64).unwrap_or(0)
+}
+
+pub(super) fn list<'a>(object: &'a Value, pointer: &str) -> impl Iterator<Item = &'a Value> + use<'a> {
     object.pointer(pointer).and_then(Value::as_array).into_iter().flatten()
+}
+
+/// A value as people write it.
+pub(super) fn plain(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
 /// Whether the owner with this UID controls the object.

@@ -45,11 +45,11 @@ struct Object<'a>(&'a Value);
 
 impl<'a> Object<'a> {
     fn number(&self, pointer: &str) -> i64 {
-        self.0.pointer(pointer).and_then(Value::as_i64).unwrap_or(0)
+        pods::number(self.0, pointer)
     }
 
     fn text(&self, pointer: &str) -> &'a str {
-        self.0.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+        pods::text(self.0, pointer)
     }
 
     fn is_true(&self, pointer: &str) -> bool {
@@ -90,10 +90,9 @@ impl<'a> Object<'a> {
 
     /// A condition of this type has this status, and this reason where one is named.
     fn has(&self, kind: &str, status: &str, reason: Option<&str>) -> bool {
-        let conditions = self.0.pointer("/status/conditions").and_then(Value::as_array);
-        conditions.into_iter().flatten().any(|condition| {
-            let is = |name: &str, text: &str| condition.get(name).and_then(Value::as_str) == Some(text);
-            is("type", kind) && is("status", status) && reason.is_none_or(|reason| is("reason", reason))
+        pods::list(self.0, "/status/conditions").any(|condition| {
+            let is = |pointer: &str, text: &str| pods::text(condition, pointer) == text;
+            is("/type", kind) && is("/status", status) && reason.is_none_or(|reason| is("/reason", reason))
         })
     }
 }
@@ -190,22 +189,23 @@ pub fn progress(kind: WorkloadKind, object: &Value) -> Option<Progress> {
     if may_roll && object.text("/spec/updateStrategy/type") == "OnDelete" {
         return Some(Progress::Failed(ROLLING_ONLY.to_owned()));
     }
-    match kind {
-        WorkloadKind::CloneSet => Some(of_clone_set(&object)),
-        WorkloadKind::AdvancedStatefulSet => Some(of_stateful_set(&object)),
-        WorkloadKind::AdvancedDaemonSet => Some(of_daemon_set(&object)),
-        WorkloadKind::UnitedDeployment => Some(of_united(&object)),
-        WorkloadKind::SidecarSet => Some(of_sidecar_set(&object)),
-        WorkloadKind::Rollout => Some(of_rollout(&object)),
-        WorkloadKind::Deployment => Some(of_deployment(&object)),
-        WorkloadKind::BroadcastJob | WorkloadKind::AdvancedCronJob => None,
+    let (words, of): (&str, fn(&Object<'_>) -> Progress) = match kind {
+        WorkloadKind::CloneSet => ("CloneSet", of_clone_set),
+        WorkloadKind::AdvancedStatefulSet => ("Advanced StatefulSet", of_stateful_set),
+        WorkloadKind::AdvancedDaemonSet => ("advanced daemon set", of_daemon_set),
+        WorkloadKind::UnitedDeployment => ("UnitedDeployment", of_united),
+        WorkloadKind::SidecarSet => ("SidecarSet", of_sidecar_set),
+        WorkloadKind::Rollout => ("Rollout", of_rollout),
+        WorkloadKind::Deployment => ("deployment", of_deployment),
+        WorkloadKind::BroadcastJob | WorkloadKind::AdvancedCronJob => return None,
+    };
+    if !object.is_observed() {
+        return Some(Progress::Waiting(format!("Waiting for {words} spec update to be observed...")));
     }
+    Some(of(&object))
 }
 
 fn of_clone_set(object: &Object<'_>) -> Progress {
-    if !object.is_observed() {
-        return Progress::Waiting("Waiting for CloneSet spec update to be observed...".to_owned());
-    }
     if object.has("Progressing", "False", Some("ProgressDeadlineExceeded")) {
         let name = object.text("/metadata/name");
         return Progress::Failed(format!("cloneset {name:?} exceeded its progress deadline"));
@@ -236,11 +236,6 @@ fn of_clone_set(object: &Object<'_>) -> Progress {
 }
 
 fn of_stateful_set(object: &Object<'_>) -> Progress {
-    if !object.is_observed() {
-        return Progress::Waiting(
-            "Waiting for Advanced StatefulSet spec update to be observed...".to_owned(),
-        );
-    }
     let replicas = object.replicas();
     let target = replicas.saturating_sub(object.partition(replicas));
     let updated = object.number("/status/updatedReplicas");
@@ -269,9 +264,6 @@ fn readiness(object: &Object<'_>, target: i64, replicas: i64) -> Option<Progress
 
 fn of_daemon_set(object: &Object<'_>) -> Progress {
     let name = object.text("/metadata/name");
-    if !object.is_observed() {
-        return Progress::Waiting("Waiting for advanced daemon set spec update to be observed...".to_owned());
-    }
     let desired = object.number("/status/desiredNumberScheduled");
     let updated = object.number("/status/updatedNumberScheduled");
     if object.strategy("selector").is_some() {
@@ -301,12 +293,8 @@ fn left_alone(kind: &str, name: &str, updated: i64, all: i64) -> Progress {
 
 fn of_united(object: &Object<'_>) -> Progress {
     let name = object.text("/metadata/name");
-    if !object.is_observed() {
-        return Progress::Waiting("Waiting for UnitedDeployment spec update to be observed...".to_owned());
-    }
     let replicas = object.replicas();
-    let subsets = object.0.pointer("/status/subsetStatuses").and_then(Value::as_array);
-    let kept = subsets.into_iter().flatten().map(|subset| Object(subset).number("/partition"));
+    let kept = pods::list(object.0, "/status/subsetStatuses").map(|one| pods::number(one, "/partition"));
     let target = replicas.saturating_sub(kept.fold(0, i64::saturating_add)).max(0);
     let updated = object.number("/status/updatedReplicas");
     if updated < target {
@@ -322,9 +310,6 @@ fn of_united(object: &Object<'_>) -> Progress {
 
 fn of_sidecar_set(object: &Object<'_>) -> Progress {
     let name = object.text("/metadata/name");
-    if !object.is_observed() {
-        return Progress::Waiting("Waiting for SidecarSet spec update to be observed...".to_owned());
-    }
     let [matched, updated, ready] = ["matchedPods", "updatedPods", "updatedReadyPods"]
         .map(|name| object.number(&format!("/status/{name}")));
     let is_held =
@@ -350,9 +335,6 @@ fn of_sidecar_set(object: &Object<'_>) -> Progress {
 /// As kubectl tells it.
 fn of_deployment(object: &Object<'_>) -> Progress {
     let name = object.text("/metadata/name");
-    if !object.is_observed() {
-        return Progress::Waiting("Waiting for deployment spec update to be observed...".to_owned());
-    }
     if object.has("Progressing", "False", Some("ProgressDeadlineExceeded")) {
         return Progress::Failed(format!("deployment {name:?} exceeded its progress deadline"));
     }
@@ -376,9 +358,6 @@ fn of_deployment(object: &Object<'_>) -> Progress {
 
 fn of_rollout(object: &Object<'_>) -> Progress {
     let name = object.text("/metadata/name");
-    if !object.is_observed() {
-        return Progress::Waiting("Waiting for Rollout spec update to be observed...".to_owned());
-    }
     let phase = object.text("/status/phase");
     let is_over = phase == "Healthy";
     match phase {

@@ -3,18 +3,11 @@
 use serde_json::Value;
 
 use super::edit::bound;
+use super::pods::{number, text};
 use values::json_patch::{Patch, Pointer, string};
 
 /// The state of a step that waits for its time or for an approval.
 pub(super) const STEP_PAUSED: &str = "StepPaused";
-
-fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
-    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
-}
-
-fn number(object: &Value, pointer: &str) -> i64 {
-    object.pointer(pointer).and_then(Value::as_i64).unwrap_or(0)
-}
 
 /// The member of the status in which a Rollout keeps its steps.
 pub(super) fn steps_of(object: &Value) -> Option<&'static str> {

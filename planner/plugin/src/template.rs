@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::pods::text;
+use super::pods::{list, plain, text};
 
 /// The fields of a container that are shown as lists of words.
 const WORDS: [(&str, &str); 2] = [("Command", "command"), ("Args", "args")];
@@ -10,17 +10,8 @@ const WORDS: [(&str, &str); 2] = [("Command", "command"), ("Args", "args")];
 const PROBES: [(&str, &str); 3] =
     [("Liveness", "livenessProbe"), ("Readiness", "readinessProbe"), ("Startup", "startupProbe")];
 
-fn list<'a>(object: &'a Value, name: &str) -> impl Iterator<Item = &'a Value> + use<'a> {
-    object.get(name).and_then(Value::as_array).into_iter().flatten()
-}
-
 fn members<'a>(object: &'a Value, pointer: &str) -> Option<&'a Map<String, Value>> {
     object.pointer(pointer).and_then(Value::as_object).filter(|members| !members.is_empty())
-}
-
-/// A value as people write it.
-fn plain(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
 /// Lines, each of which may have a label.
@@ -58,14 +49,14 @@ pub fn described(template: &Value) -> String {
     }
     let spec = template.get("spec").unwrap_or(&Value::Null);
     for (title, name) in [("Init Containers:", "initContainers"), ("Containers:", "containers")] {
-        for (number, container) in list(spec, name).enumerate() {
+        for (number, container) in list(spec, &format!("/{name}")).enumerate() {
             if number == 0 {
                 lines.push(2, title, "");
             }
             container_lines(&mut lines, container);
         }
     }
-    for (number, volume) in list(spec, "volumes").enumerate() {
+    for (number, volume) in list(spec, "/volumes").enumerate() {
         if number == 0 {
             lines.push(2, "Volumes:", "");
         }
@@ -78,13 +69,13 @@ pub fn described(template: &Value) -> String {
 fn container_lines(lines: &mut Lines, container: &Value) {
     lines.push(3, &format!("{}:", text(container, "/name")), "");
     lines.push(4, "Image:", text(container, "/image"));
-    for port in list(container, "ports") {
+    for port in list(container, "/ports") {
         let number = port.get("containerPort").map(plain).unwrap_or_default();
         let protocol = port.get("protocol").map_or("TCP".to_owned(), plain);
         lines.push(4, "Port:", &format!("{number}/{protocol}"));
     }
     for (label, name) in WORDS {
-        for (number, word) in list(container, name).enumerate() {
+        for (number, word) in list(container, &format!("/{name}")).enumerate() {
             if number == 0 {
                 lines.push(4, &format!("{label}:"), "");
             }
@@ -99,7 +90,7 @@ fn container_lines(lines: &mut Lines, container: &Value) {
         }
     }
     environment_lines(lines, container);
-    for (number, mount) in list(container, "volumeMounts").enumerate() {
+    for (number, mount) in list(container, "/volumeMounts").enumerate() {
         if number == 0 {
             lines.push(4, "Mounts:", "");
         }
@@ -111,7 +102,7 @@ fn container_lines(lines: &mut Lines, container: &Value) {
 }
 
 fn environment_lines(lines: &mut Lines, container: &Value) {
-    for (number, source) in list(container, "envFrom").enumerate() {
+    for (number, source) in list(container, "/envFrom").enumerate() {
         if number == 0 {
             lines.push(4, "Environment Variables from:", "");
         }
@@ -121,7 +112,7 @@ fn environment_lines(lines: &mut Lines, container: &Value) {
             }
         }
     }
-    for (number, variable) in list(container, "env").enumerate() {
+    for (number, variable) in list(container, "/env").enumerate() {
         if number == 0 {
             lines.push(4, "Environment:", "");
         }

@@ -8,9 +8,10 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::review::lens::{Object, Text, text_or_empty};
-use crate::review::{Draft, Halt, ReviewContext};
+use crate::review::{Draft, ReviewContext};
 use values::canonical::{Kind, Unknown, canonical_json, table};
 use values::json_patch::{Pointer, write_string};
+use values::verdict::{Denial, refused};
 
 /// A container, or an entry of the annotation: both have these members.
 #[derive(Deserialize)]
@@ -35,15 +36,15 @@ struct Spec<'a> {
 }
 
 /// Moves the probes of Pods that ask for it. Only those pay for reading their containers a second time.
-pub fn mutate(draft: &mut Draft<'_>, context: &ReviewContext<'_>) -> Result<(), Halt> {
+pub fn mutate(draft: &mut Draft<'_>, context: &ReviewContext<'_>) -> Result<(), Denial> {
     if !context.gates.enabled(Feature::EnhancedLivenessProbe)
         || !draft.is_of_kruise_workload()
         || draft.annotation(USING_ENHANCED_LIVENESS) != Some("true")
     {
         return Ok(());
     }
-    let pod = draft.current().map_err(|error| Halt::failed(format!("enhanced liveness probe: {error}")))?;
-    let malformed = |error: serde_json::Error| Halt::bad_request(format!("spec.containers: {error}"));
+    let pod = draft.current().map_err(|error| Denial::failed(format!("enhanced liveness probe: {error}")))?;
+    let malformed = |error: serde_json::Error| refused(format!("spec.containers: {error}"));
     let Object(pod) = serde_json::from_str::<Object<Pod<'_>>>(&pod).map_err(malformed)?;
     let containers = pod.spec.and_then(|spec| spec.0.containers).unwrap_or_default();
     if containers.iter().all(|container| container.0.liveness_probe.is_none()) {
@@ -58,7 +59,7 @@ pub fn mutate(draft: &mut Draft<'_>, context: &ReviewContext<'_>) -> Result<(), 
         let name = text_or_empty(container.name);
         if let Some(probe) = container.liveness_probe {
             let probe = canonical_json(probe.get(), &Kind::Struct(&table::PROBE), Unknown::Keep)
-                .map_err(|error| Halt::bad_request(format!("livenessProbe of container {name}: {error}")))?;
+                .map_err(|error| refused(format!("livenessProbe of container {name}: {error}")))?;
             push(&mut list, &name, &probe);
             places.push(index);
             continue;

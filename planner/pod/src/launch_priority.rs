@@ -12,8 +12,9 @@ use api::environment::{CONTAINER_BARRIER, CONTAINER_PRIORITY};
 
 use crate::review::draft::Container;
 use crate::review::lens::{Named, named};
-use crate::review::{Draft, Halt, ReviewContext};
+use crate::review::{Draft, ReviewContext};
 use values::json_patch::string;
+use values::verdict::{Denial, refused};
 
 pub mod release;
 
@@ -33,7 +34,7 @@ pub fn barrier_key(priority: i64) -> String {
 }
 
 /// Gives every container of the Pod its variable, where the containers differ in priority.
-pub fn mutate(draft: &mut Draft<'_>, context: &mut ReviewContext<'_>) -> Result<(), Halt> {
+pub fn mutate(draft: &mut Draft<'_>, context: &mut ReviewContext<'_>) -> Result<(), Denial> {
     if draft.containers.len() <= 1 {
         return Ok(());
     }
@@ -59,7 +60,7 @@ pub fn mutate(draft: &mut Draft<'_>, context: &mut ReviewContext<'_>) -> Result<
 }
 
 /// The priority of each container, or `None` where none has to wait.
-fn priorities(draft: &Draft<'_>) -> Result<Option<Vec<i64>>, Halt> {
+fn priorities(draft: &Draft<'_>) -> Result<Option<Vec<i64>>, Denial> {
     let containers = &draft.containers;
     if draft.annotation(CONTAINER_LAUNCH_PRIORITY) == Some("Ordered") {
         return Ok(Some((0..).take(containers.len()).map(|index: i64| -index).collect()));
@@ -83,7 +84,7 @@ fn priorities(draft: &Draft<'_>) -> Result<Option<Vec<i64>>, Halt> {
 
 /// The variables of a container, or none where `name` can't be among them: most Pods have no launch
 /// order, and a search in the text is cheaper than reading it.
-fn variables<'a>(container: &'a Container<'_>, name: &str) -> Result<Vec<Named<'a>>, Halt> {
+fn variables<'a>(container: &'a Container<'_>, name: &str) -> Result<Vec<Named<'a>>, Denial> {
     let Some(env) = container.env.as_deref() else { return Ok(Vec::new()) };
     // A name may also be spelt with escapes.
     if !env.contains(name) && !env.contains("\\u") {
@@ -92,18 +93,18 @@ fn variables<'a>(container: &'a Container<'_>, name: &str) -> Result<Vec<Named<'
     named(env).map_err(|error| malformed(container, &error))
 }
 
-fn malformed(container: &Container<'_>, error: &serde_json::Error) -> Halt {
-    Halt::bad_request(format!("env of container {}: {error}", container.name))
+fn malformed(container: &Container<'_>, error: &serde_json::Error) -> Denial {
+    refused(format!("env of container {}: {error}", container.name))
 }
 
 /// An integer as Go's `strconv.Atoi` reads it.
-fn parse(text: &str) -> Result<i64, Halt> {
+fn parse(text: &str) -> Result<i64, Denial> {
     text.parse().map_err(|error: std::num::ParseIntError| {
         let problem = match error.kind() {
             IntErrorKind::PosOverflow | IntErrorKind::NegOverflow => "value out of range",
             _ => "invalid syntax",
         };
-        Halt::failed(format!("strconv.Atoi: parsing {}: {problem}", string(text)))
+        Denial::failed(format!("strconv.Atoi: parsing {}: {problem}", string(text)))
     })
 }
 
@@ -123,7 +124,7 @@ mod tests {
             ("-", r#"strconv.Atoi: parsing "-": invalid syntax"#),
             ("9223372036854775808", r#"strconv.Atoi: parsing "9223372036854775808": value out of range"#),
         ] {
-            assert_eq!(parse(text), Err(Halt::failed(expected)));
+            assert_eq!(parse(text), Err(Denial::failed(expected)));
         }
     }
 }

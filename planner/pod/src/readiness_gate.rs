@@ -8,18 +8,19 @@ use jiff::Timestamp;
 use crate::kruise_pod_ready;
 use crate::observed::ObservedPod;
 use crate::review::lens::condition_types;
-use crate::review::{Draft, Halt, ReviewContext};
+use crate::review::{Draft, ReviewContext};
 use values::json_patch::string;
 use values::moment::Moment;
+use values::verdict::{Denial, refused};
 
 /// Appends the gate to Pods of our own workloads, or to all with gate `KruisePodReadinessGate`.
-pub fn mutate(draft: &mut Draft<'_>, context: &ReviewContext<'_>) -> Result<(), Halt> {
+pub fn mutate(draft: &mut Draft<'_>, context: &ReviewContext<'_>) -> Result<(), Denial> {
     if !draft.is_of_kruise_workload() && !context.gates.enabled(Feature::KruisePodReadinessGate) {
         return Ok(());
     }
     let gates = draft.readiness_gates;
     let present = condition_types(gates.unwrap_or("null"))
-        .map_err(|error| Halt::bad_request(format!("spec.readinessGates: {error}")))?;
+        .map_err(|error| refused(format!("spec.readinessGates: {error}")))?;
     if !present.iter().any(|condition| condition == KRUISE_POD_READY) {
         draft.append(
             "/spec/readinessGates",

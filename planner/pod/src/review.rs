@@ -1,6 +1,5 @@
-//! A Pod under review: what the steps of `/mutate-pod` read of it, the edits they make, and how a step ends
-//! the review. The steps themselves are beside this module and in the kinds that take part; their order is
-//! in `admission::pod_review`.
+//! A Pod under review: what the steps of `/mutate-pod` read of it, and the edits they make. The steps themselves are
+//! beside this module and in the kinds that take part; their order is in `admission::pod_review`.
 
 use api::features::FeatureGates;
 use serde::Deserialize;
@@ -48,9 +47,9 @@ impl<'a> Pod<'a> {
     }
 }
 
-/// An admission request for a Pod, which comes as JSON text or read already.
-#[derive(Clone, Copy, Debug)]
-pub struct PodReview<'a, O = &'a str> {
+/// An admission request for a Pod.
+#[derive(Clone, Debug)]
+pub struct PodReview<'a> {
     /// What is asked for.
     pub operation: Operation,
     /// Nothing will be stored: steps that change other objects are left out.
@@ -62,36 +61,7 @@ pub struct PodReview<'a, O = &'a str> {
     /// The request's namespace.
     pub namespace: &'a str,
     /// The Pod.
-    pub object: O,
-}
-
-impl<'a> PodReview<'a> {
-    /// The review of another form of the Pod.
-    pub fn of<O>(&self, object: O) -> PodReview<'a, O> {
-        let Self { operation, dry_run, subresource, resource, namespace, .. } = *self;
-        PodReview { operation, dry_run, subresource, resource, namespace, object }
-    }
-}
-
-/// Why a review ends before its last step.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Halt {
-    /// The Pod is not let through.
-    Deny(Denial),
-    /// The answer hangs on the Pod's Namespace, which is not known.
-    NeedsNamespace,
-}
-
-impl Halt {
-    /// A step that fails denies with code 500.
-    pub fn failed(message: impl Into<String>) -> Self {
-        Self::Deny(Denial { code: 500, message: message.into() })
-    }
-
-    /// A field that a step reads has the wrong type: the object is no Pod.
-    pub fn bad_request(message: impl Into<String>) -> Self {
-        Self::Deny(Denial { code: 400, message: message.into() })
-    }
+    pub object: Pod<'a>,
 }
 
 /// What the steps of one review share, beside the Pod.
@@ -103,6 +73,13 @@ pub struct ReviewContext<'a> {
     pub moment: Moment,
     /// Random numbers that the steps draw.
     pub random: Random,
+}
+
+impl<'a> ReviewContext<'a> {
+    /// What the steps of a review at this moment share.
+    pub fn new(gates: &'a FeatureGates, moment: Moment) -> Self {
+        Self { gates, moment, random: moment.random() }
+    }
 }
 
 /// What each object that a step looked at is to the Pod, noted only where somebody asks.

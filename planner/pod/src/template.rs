@@ -1,17 +1,15 @@
-//! Pod templates inside workloads: the API server does not look into them, so their defaults and their
-//! validation are here (docs/behaviour/pod-template.md).
+//! Pod templates inside workloads. The API server does not look into them: their defaults are here, and the checks that
+//! need no cluster. The API server judges the rest when it is asked (docs/behaviour/pod-template.md).
 //!
 //! ```text
 //!   defaulting   what is missing, as a patch of the raw object
 //!   comparison   whether two templates say the same
 //!   complete     a template with all that its Pods will have
-//!   pod_spec     the checks of a Pod spec, and through it
-//!     containers, environment, probes, resources, security   per container
-//!     volumes, projected, claims                             per volume
-//!     scheduling                                             where Pods may run
-//!   metadata, names   labels, annotations, selectors and the syntax of names
-//!   pod_annotations   annotations that Kubernetes itself reads
-//!   node, limits, pod_context   what the checks share: reading values, ranges and paths, the Pod around them
+//!   trial        what the API server is asked to judge, and what its answer means
+//!   containers, volumes   what is wrong in every release of Kubernetes
+//!   metadata, names       labels, annotations, selectors and the syntax of names
+//!   scheduling, probes    what other kinds than Pods have of a Pod
+//!   node, limits          what the checks share: reading values and ranges
 //! ```
 
 use std::collections::BTreeMap;
@@ -22,26 +20,19 @@ use values::canonical::{Kind, table};
 use values::field::{FieldError, FieldPath};
 use values::selector::Selector;
 
-mod claims;
 pub mod comparison;
 pub mod complete;
 mod containers;
 pub mod defaulting;
-pub mod environment;
 pub(crate) mod image;
 pub mod limits;
 pub mod metadata;
 pub mod names;
 pub mod node;
 pub mod place;
-mod pod_annotations;
-mod pod_context;
-mod pod_spec;
 pub mod probes;
-mod projected;
-mod resources;
 pub mod scheduling;
-mod security;
+pub mod trial;
 mod volumes;
 
 pub use defaulting::{PullPolicy, default_claim_template, default_template};
@@ -50,7 +41,7 @@ use node::Node;
 /// How much of a template is checked (docs/behaviour/pod-template.md#validation-of-templates).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Depth {
-    /// Everything.
+    /// Containers and volumes too.
     Full,
     /// Labels, annotations and the restart policy, as Kubernetes does for StatefulSets.
     Shallow,
@@ -114,14 +105,11 @@ pub fn validate_template(template: &Value, rules: &TemplateRules<'_>) -> Vec<Fie
     );
     let annotations = metadata::text_entries(&metadata, "annotations");
     metadata::validate_annotations(annotations, &template.at("annotations"), &mut errors);
-    pod_annotations::validate_pod_annotations(&template, &spec, &mut errors);
     if rules.depth == Depth::Full {
-        pod_spec::validate_pod_spec(&spec, rules.allow_privileged, &mut errors);
-        security::validate_profile_annotations(&template, &spec, &mut errors);
-        if spec.count("ephemeralContainers") > 0 {
-            let message = "ephemeral containers not allowed in pod template";
-            errors.push(FieldError::forbidden(spec.at("ephemeralContainers"), message));
+        if spec.count("containers") == 0 {
+            errors.push(FieldError::required(spec.at("containers"), ""));
         }
+        containers::validate_containers(&spec, rules.allow_privileged, &mut errors);
     }
     validate_restart_policy(&spec, rules.restart_policy, &mut errors);
     errors
@@ -147,23 +135,18 @@ fn validate_restart_policy(spec: &Node<'_>, rule: RestartPolicy<'_>, errors: &mu
     }
 }
 
-/// Checks the containers and volumes of a SidecarSet as those of a Pod that always restarts
-/// (docs/behaviour/sidecarset.md#spec-rules). `spec` has the members `containers`, `initContainers` and
-/// `volumes`.
+/// Checks the containers and volumes of a SidecarSet (docs/behaviour/sidecarset.md#spec-rules). `spec` has the members
+/// `containers`, `initContainers` and `volumes`.
 pub fn validate_sidecars(spec: &Value, path: FieldPath, allow_privileged: bool) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let spec = Node::new(spec, path);
     node::check_types(&spec, &Kind::Struct(&table::POD_SPEC), &mut errors);
-    if !errors.is_empty() {
-        return errors;
+    if errors.is_empty() {
+        containers::validate_containers(&spec, allow_privileged, &mut errors);
+        for container in spec.list("containers").chain(spec.list("initContainers")) {
+            containers::validate_image_padding(&container, &mut errors);
+        }
     }
-    // Which Pods the sidecars come to is not known, so no grace period bounds their hooks.
-    let context = pod_spec::pod_context(&spec, None, allow_privileged, &mut errors);
-    if spec.count("containers") > 0 {
-        containers::validate_containers(&spec, &context, &mut errors);
-    }
-    containers::validate_init_containers(&spec, &context, &mut errors);
-    containers::validate_image_paddings(&spec, &mut errors);
     errors
 }
 
@@ -174,8 +157,7 @@ pub fn validate_ephemeral_containers(holder: &Value, allow_privileged: bool) -> 
     let holder = Node::new(holder, FieldPath::default());
     node::check_types(&holder, &Kind::Struct(&table::POD_SPEC), &mut errors);
     if errors.is_empty() {
-        let context = pod_spec::pod_context(&holder, None, allow_privileged, &mut errors);
-        containers::validate_ephemeral_containers(&holder, &context, &mut errors);
+        containers::validate_ephemeral_containers(&holder, allow_privileged, &mut errors);
     }
     errors
 }

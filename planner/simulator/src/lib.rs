@@ -32,7 +32,7 @@ use std::sync::Arc;
 use api::features::FeatureGates;
 use jiff::Timestamp;
 
-use kinds::workload::kind::Workload;
+use kinds::workload::kind::Parts;
 use kinds::workload::plan::Plan;
 use kinds::workload::snapshot::Snapshot;
 use pod::node_fit::Nodes;
@@ -78,7 +78,7 @@ use server::{News, Server};
 const MANY_EVENTS: u32 = 20_000;
 
 /// The decision that is simulated.
-pub type Planner<'p, W> = &'p (dyn Fn(&Snapshot<'_, W>, Moment) -> Plan<<W as Workload>::Status> + Sync);
+pub type Planner<'p, W> = &'p (dyn Fn(&Snapshot<'_, W>, Moment) -> Plan<<W as Parts>::Status> + Sync);
 
 /// How rough the cluster is.
 #[derive(Clone, Debug)]

@@ -49,7 +49,7 @@ fn first_failure<W: Simulated>(
 }
 
 /// The history without what it fails without, and told from beginning to end.
-fn told<W: Simulated>(history: History<W>) -> String {
+fn reported<W: Simulated>(history: History<W>) -> String {
     let history = history.shortened(&W::plan);
     let (cluster, verdict) = history.run(&W::plan, true);
     let line = |entry: &timeline::Entry| {
@@ -69,7 +69,7 @@ fn all_come_to_rest<W: Simulated>(history: Maker<W>, share: u64) {
     let count = histories(HISTORIES) / share;
     let first = variable("KUTTER_SIMULATION_FIRST").unwrap_or(0);
     if let Some((seed, failure)) = first_failure(history, first..first + count, &W::plan) {
-        panic!("{}\nKUTTER_SIMULATION_SEED={seed}: {failure}", told(history(seed)));
+        panic!("{}\nKUTTER_SIMULATION_SEED={seed}: {failure}", reported(history(seed)));
     }
 }
 
@@ -77,7 +77,7 @@ fn all_come_to_rest<W: Simulated>(history: Maker<W>, share: u64) {
 fn one<W: Simulated>(history: Maker<W>) {
     let Some(seed) = variable("KUTTER_SIMULATION_SEED") else { return };
     if let Some(failure) = verdict(&history(seed), &W::plan) {
-        panic!("{}\nKUTTER_SIMULATION_SEED={seed}: {failure}", told(history(seed)));
+        panic!("{}\nKUTTER_SIMULATION_SEED={seed}: {failure}", reported(history(seed)));
     }
 }
 

@@ -59,6 +59,8 @@ pub enum FieldErrorKind {
     TooMany(usize, usize),
     /// A failure of our own while checking.
     Internal,
+    /// What the API server says is wrong, in its words.
+    Judged,
 }
 
 /// A rule that an object breaks, with the path of the field.
@@ -119,6 +121,11 @@ impl FieldError {
         Self { path, kind: FieldErrorKind::TooMany(actual, limit), detail: String::new() }
     }
 
+    /// `path: words`, as the API server says them.
+    pub fn judged(path: FieldPath, words: impl Into<String>) -> Self {
+        Self { path, kind: FieldErrorKind::Judged, detail: words.into() }
+    }
+
     /// `path: Internal error: detail`.
     pub fn internal(path: FieldPath, detail: impl Into<String>) -> Self {
         Self { path, kind: FieldErrorKind::Internal, detail: detail.into() }
@@ -151,6 +158,7 @@ impl fmt::Display for FieldError {
                 write!(formatter, "Too many: {actual}: must have at most {limit} items")
             }
             FieldErrorKind::Internal => write!(formatter, "Internal error{separator}{detail}"),
+            FieldErrorKind::Judged => formatter.write_str(detail),
         }
     }
 }

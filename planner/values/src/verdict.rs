@@ -46,6 +46,18 @@ pub fn refused(problem: impl ToString) -> Denial {
     Denial { code: 400, message: problem.to_string() }
 }
 
+impl Denial {
+    /// A refusal with this code.
+    pub fn new(code: u16, message: impl Into<String>) -> Self {
+        Self { code, message: message.into() }
+    }
+
+    /// A step or a lookup failed: code 500.
+    pub fn failed(message: impl Into<String>) -> Self {
+        Self::new(500, message)
+    }
+}
+
 impl Verdict {
     /// Refused with this code for these errors, or else passes with these warnings.
     pub fn of(errors: &[FieldError], code: u16, warnings: Vec<String>) -> Self {
@@ -67,7 +79,7 @@ impl Verdict {
 
     /// Refused.
     pub fn deny(code: u16, message: impl Into<String>) -> Self {
-        Self::Deny(Denial { code, message: message.into() })
+        Self::Deny(Denial::new(code, message))
     }
 
     /// Why the request is refused, if so.

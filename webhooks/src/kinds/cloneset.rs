@@ -5,22 +5,19 @@ use std::collections::HashMap;
 use futures::StreamExt;
 use futures::stream;
 use kinds::cloneset::defaulting;
-use kinds::cloneset::validation::{Context, NamedPod, newly_named, review};
-use kinds::deletion_protection::Kind;
+use kinds::cloneset::validation::{Context, NamedPod, newly_named, review, trials};
 use values::verdict::Verdict;
 
-use super::resource::{Defaulting, ValidatedAt, Validation, Write};
+use super::resource::{Defaulting, Validation, Write};
+use super::templates::judged;
 
 /// Pods that are asked for at the same time.
 const AT_ONCE: usize = 8;
 
-pub(crate) const DEFAULTING: Defaulting = Defaulting {
-    path: "/mutate-apps-kruise-io-cloneset",
-    default: |write| defaulting::default(write.object, write.old, write.version, &write.admission.gates),
-};
+pub(crate) const DEFAULTING: Defaulting =
+    |write| defaulting::default(write.object, write.old, write.version, &write.admission.gates);
 
-pub(crate) const VALIDATION: Validation =
-    Validation { at: ValidatedAt::Protection(Kind::CloneSet), validate: |write| Box::pin(validate(write)) };
+pub(crate) const VALIDATION: Validation = |write| Box::pin(validate(write));
 
 /// Checks a CloneSet against itself, its former self, and the Pods that it names for deletion.
 async fn validate(write: &Write<'_>) -> Verdict {
@@ -29,12 +26,15 @@ async fn validate(write: &Write<'_>) -> Verdict {
         .buffer_unordered(AT_ONCE)
         .collect()
         .await;
-    let context = Context {
-        gates: &write.admission.gates,
-        allow_privileged: write.admission.flags.allow_privileged,
-        pod: &|name| pods.get(name).cloned().unwrap_or(NamedPod::Missing),
+    let verdict = {
+        let context = Context {
+            gates: &write.admission.gates,
+            allow_privileged: write.admission.flags.allow_privileged,
+            pod: &|name| pods.get(name).cloned().unwrap_or(NamedPod::Missing),
+        };
+        review(write.object, write.old, &context)
     };
-    review(write.object, write.old, &context)
+    judged(write, verdict, trials).await
 }
 
 async fn find(write: &Write<'_>, name: String) -> (String, NamedPod) {

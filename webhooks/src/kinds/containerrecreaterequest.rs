@@ -6,12 +6,9 @@ use kinds::containerrecreaterequest::admission::{Request, update};
 use values::json_patch::Patch;
 use values::verdict::{Denial, Verdict};
 
-use super::resource::{ValidatedAt, Validation, Write};
+use super::resource::{Validation, Write};
 
-pub(crate) const ADMISSION: Validation = Validation {
-    at: ValidatedAt::Path { path: "/mutate-apps-kruise-io-containerrecreaterequest", legacy: None },
-    validate: |write| Box::pin(admit(write)),
-};
+pub(crate) const ADMISSION: Validation = |write| Box::pin(admit(write));
 
 async fn admit(write: &Write<'_>) -> Verdict {
     if let Some(answer) = write.without_gate(&[Feature::KruiseDaemon]) {

@@ -7,19 +7,15 @@ use informers::index::CacheState;
 use kinds::persistentpodstate::validation::{Context, review};
 use values::verdict::Verdict;
 
-use super::resource::{ValidatedAt, Validation, Write};
+use super::resource::{Validation, Write};
 use crate::admission::Admission;
 
-pub(crate) const VALIDATION: Validation = Validation {
-    at: ValidatedAt::Path { path: "/validate-apps-kruise-io-persistentpodstate", legacy: None },
-    validate: |write| Box::pin(ready(validate(write))),
-};
+pub(crate) const VALIDATION: Validation = |write| Box::pin(ready(validate(write)));
 
 /// Checks a PersistentPodState against itself, its former self and the others of its namespace.
 fn validate(write: &Write<'_>) -> Verdict {
-    // Labels and finalizers of what is stored can be changed, whatever is wrong with it, or it could not go.
-    if write.leaves_spec() {
-        return Verdict::allow();
+    if let Some(answer) = write.early_answer(&[]) {
+        return answer;
     }
     let admission = write.admission;
     let needed = [Watched::PersistentPodState, Watched::ConfigMap];

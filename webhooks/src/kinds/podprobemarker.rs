@@ -6,14 +6,11 @@ use api::features::Feature;
 use kinds::podprobemarker::validation;
 use values::verdict::Verdict;
 
-use super::resource::{ValidatedAt, Validation, Write};
+use super::resource::{Validation, Write};
 
 const GATES: [Feature; 2] = [Feature::PodProbeMarkerGate, Feature::KruiseDaemon];
 
-pub(crate) const VALIDATION: Validation = Validation {
-    at: ValidatedAt::Path { path: "/validate-apps-kruise-io-podprobemarker", legacy: None },
-    validate: |write| Box::pin(ready(validate(write))),
-};
+pub(crate) const VALIDATION: Validation = |write| Box::pin(ready(validate(write)));
 
 /// Checks a PodProbeMarker against itself and its former self.
 fn validate(write: &Write<'_>) -> Verdict {

@@ -6,12 +6,9 @@ use admission::world::Watched;
 use kinds::podunavailablebudget::validation::{Context, review};
 use values::verdict::Verdict;
 
-use super::resource::{ValidatedAt, Validation, Write};
+use super::resource::{Validation, Write};
 
-pub(crate) const VALIDATION: Validation = Validation {
-    at: ValidatedAt::Path { path: "/validate-policy-kruise-io-podunavailablebudget", legacy: None },
-    validate: |write| Box::pin(future::ready(validate(write))),
-};
+pub(crate) const VALIDATION: Validation = |write| Box::pin(future::ready(validate(write)));
 
 /// Checks a budget against itself, its former self and the other budgets of its namespace.
 fn validate(write: &Write<'_>) -> Verdict {

@@ -6,6 +6,8 @@ use kinds::deletion_protection::{self, Assessment, Kind, Need, Refusal, assess};
 use values::json_patch::Patch;
 use values::verdict::Verdict;
 
+use super::resource::{self, Validation, is_write};
+use super::{cloneset, statefulset, uniteddeployment};
 use crate::admission::Admission;
 use crate::deadline::Deadline;
 use crate::protection_log::Entry;
@@ -17,7 +19,9 @@ pub(crate) async fn validate(
     request: &Request<'_>,
     deadline: Deadline,
 ) -> Verdict {
-    // Creates and updates have rules of their own, elsewhere.
+    if let Some(validation) = validation(kind).filter(|_| is_write(request)) {
+        return write(admission, validation, request, deadline).await;
+    }
     if request.operation != "DELETE" || !request.sub_resource.is_empty() {
         return Verdict::allow();
     }
@@ -41,6 +45,33 @@ pub(crate) async fn validate(
             }
         };
     }
+}
+
+/// What is asked about creates and updates of a kind, if anything is.
+fn validation(kind: Kind) -> Option<Validation> {
+    match kind {
+        Kind::CloneSet => Some(cloneset::VALIDATION),
+        Kind::AdvancedStatefulSet => Some(statefulset::VALIDATION),
+        Kind::UnitedDeployment => Some(uniteddeployment::VALIDATION),
+        _ => None,
+    }
+}
+
+/// Validates a create or an update, and tells of a protection that is not understood.
+async fn write(
+    admission: &Admission,
+    validation: Validation,
+    request: &Request<'_>,
+    deadline: Deadline,
+) -> Verdict {
+    let mut verdict = resource::validate(validation, admission, request, deadline).await;
+    if let Verdict::Allow { warnings, .. } = &mut verdict
+        && request.sub_resource.is_empty()
+        && admission.gates.enabled(Feature::ResourcesDeletionProtection)
+    {
+        warnings.extend(request.object.and_then(deletion_protection::unknown_value));
+    }
+    verdict
 }
 
 /// Passes, and tells of what the client may not expect (docs/behaviour/deletion-protection.md#warnings).

@@ -5,24 +5,14 @@ use cluster::{ApiError, ErrorReason, Resource};
 use kinds::resourcedistribution::validation::{Rehearsal, Rehearsed, review};
 use values::verdict::Verdict;
 
-use super::resource::{ValidatedAt, Validation, Write};
+use super::resource::{Validation, Write};
 
-pub(crate) const VALIDATION: Validation = Validation {
-    at: ValidatedAt::Path {
-        path: "/validate-apps-kruise-io-resourcedistribution",
-        legacy: Some("/validate-apps-kruise-io-v1alpha1-resourcedistribution"),
-    },
-    validate: |write| Box::pin(validate(write)),
-};
+pub(crate) const VALIDATION: Validation = |write| Box::pin(validate(write));
 
 /// Checks a ResourceDistribution against itself and its former self, and tries out its resource.
 async fn validate(write: &Write<'_>) -> Verdict {
     let admission = write.admission;
-    // Labels and finalizers of what is stored can be changed, whatever is wrong with it, or it could not go.
-    if write.leaves_spec() {
-        return Verdict::allow();
-    }
-    if let Some(answer) = write.without_gate(&[Feature::ResourceDistributionGate]) {
+    if let Some(answer) = write.early_answer(&[Feature::ResourceDistributionGate]) {
         return answer;
     }
     let world = admission.index.world();

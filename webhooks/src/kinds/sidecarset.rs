@@ -1,27 +1,22 @@
 //! The SidecarSet's own webhooks.
 
-use std::future;
-
 use admission::world::{Watched, World};
 use kinds::sidecarset::account::{Scope, hints};
 use kinds::sidecarset::defaulting;
-use kinds::sidecarset::validation::{Context, PATCH_METADATA_ALLOW_LIST, RevisionQuery, Submitted, review};
+use kinds::sidecarset::validation::{
+    Context, PATCH_METADATA_ALLOW_LIST, RevisionQuery, Submitted, review, trials,
+};
 use values::verdict::Verdict;
 
-use super::resource::{Defaulting, ValidatedAt, Validation, Write};
+use super::resource::{Defaulting, Validation, Write};
+use super::templates::judged;
 
 /// What validation compares with; all of it has to be there.
 const READ: [Watched; 3] = [Watched::SidecarSet, Watched::ControllerRevision, Watched::ConfigMap];
 
-pub(crate) const DEFAULTING: Defaulting = Defaulting {
-    path: "/mutate-apps-kruise-io-sidecarset",
-    default: |write| defaulting::default(write.object, write.version),
-};
+pub(crate) const DEFAULTING: Defaulting = |write| defaulting::default(write.object, write.version);
 
-pub(crate) const VALIDATION: Validation = Validation {
-    at: ValidatedAt::Path { path: "/validate-apps-kruise-io-sidecarset", legacy: None },
-    validate: |write| Box::pin(future::ready(validate(write))),
-};
+pub(crate) const VALIDATION: Validation = |write| Box::pin(judged(write, validate(write), trials));
 
 /// Checks a SidecarSet against itself, its former self and the other SidecarSets.
 fn validate(write: &Write<'_>) -> Verdict {

@@ -1,31 +1,28 @@
 //! WorkloadSpreads: their own webhook, and what admission of Pods asks the cluster for on their behalf.
 
+use admission::pod_review::Review;
 use admission::world::Watched;
 use api::features::Feature;
+use api::meta::OwnerReference;
 use cluster::reservation::ReservationError;
 use cluster::resource::SPREADS;
 use informers::index::CacheState;
 use kinds::workload::found::FoundWorkload;
 use kinds::workloadspread::custom;
+use kinds::workloadspread::matching::Owners;
 use kinds::workloadspread::places::{Answer, Claim};
 use kinds::workloadspread::spread::Spread;
-use kinds::workloadspread::step::{Findings, Need, Wanted};
+use kinds::workloadspread::step::{Choice, Placement, SlotRequest};
 use kinds::workloadspread::validation::{Context, review, target};
 use serde_json::Value;
 use tracing::warn;
-use values::verdict::Verdict;
+use values::verdict::{Denial, Verdict};
 
-use super::resource::{ValidatedAt, Validation, Write};
+use super::resource::{Validation, Write};
 use crate::admission::Admission;
 use crate::deadline::Deadline;
 
-pub(crate) const VALIDATION: Validation = Validation {
-    at: ValidatedAt::Path {
-        path: "/validate-apps-kruise-io-workloadspread",
-        legacy: Some("/validate-apps-kruise-io-v1alpha1-workloadspread"),
-    },
-    validate: |write| Box::pin(validate(write)),
-};
+pub(crate) const VALIDATION: Validation = |write| Box::pin(validate(write));
 
 /// Checks a WorkloadSpread against itself, its former self, the others of its namespace and its target.
 async fn validate(write: &Write<'_>) -> Verdict {
@@ -79,45 +76,53 @@ pub(crate) fn not_loaded(admission: &Admission) -> Option<Verdict> {
     if needed { admission.not_loaded(Watched::WorkloadSpread) } else { None }
 }
 
-/// Finds out what the admission of a Pod of `namespace` needs.
-pub(crate) async fn find_out(
+/// Finds out where a new Pod is placed, and claims a slot for it where subsets are limited.
+pub(crate) async fn place(
     admission: &Admission,
-    namespace: &str,
-    need: Need,
-    findings: &mut Findings,
+    review: &Review<'_>,
     deadline: Deadline,
-) -> Result<(), Verdict> {
-    match need {
-        Need::Owner(owner) => {
-            let lookup = admission.lookup.owner(namespace, &owner);
-            match deadline.within("reading the owner of the Pod", lookup).await {
-                Ok(Ok(Some(above))) => findings.owners.add(owner, above),
-                // A Pod must not slip past its subset because its owner is not there yet.
-                Ok(Ok(None)) => {
-                    return Err(Verdict::deny(
-                        500,
-                        format!("the owner {} {} of the Pod is not found", owner.kind, owner.name),
-                    ));
-                }
-                Ok(Err(error)) if requires_subset(admission, namespace) => {
-                    let (kind, name) = (&owner.kind, &owner.name);
-                    let message =
-                        format!("the owner {kind} {name} of the Pod can't be read, try again: {error}");
-                    return Err(Verdict::deny(500, message));
-                }
-                Ok(Err(error)) => {
-                    warn!(kind = owner.kind, name = owner.name, %error, "WorkloadSpreads above this owner are passed over");
-                    findings.owners.add(owner, None);
-                }
-                Err(slow) => return Err(Verdict::deny(504, slow.to_string())),
+) -> Result<Option<Placement>, Denial> {
+    let mut owners = Owners::default();
+    loop {
+        // A fresh one each time: what arrived during a lookup counts.
+        let world = admission.index.world();
+        match review.choose(&world, &owners) {
+            Choice::Known(placement) => return Ok(placement),
+            Choice::Slot(request) => {
+                let subset = claim(admission, review.namespace(), &request, deadline).await?;
+                return Ok(Some(request.placement(subset)));
+            }
+            Choice::Owner(owner) => {
+                let above = read_owner(admission, review.namespace(), &owner, deadline).await?;
+                owners.add(owner, above);
             }
         }
-        Need::Place(wanted) => {
-            let subset = take_place(admission, namespace, &wanted, deadline).await?;
-            findings.place = Some((wanted.spread.name().to_owned(), subset));
-        }
     }
-    Ok(())
+}
+
+/// Who manages an owner of a Pod, if anybody does.
+async fn read_owner(
+    admission: &Admission,
+    namespace: &str,
+    owner: &OwnerReference,
+    deadline: Deadline,
+) -> Result<Option<OwnerReference>, Denial> {
+    let (kind, name) = (&owner.kind, &owner.name);
+    let lookup = admission.lookup.owner(namespace, owner);
+    match deadline.within("reading the owner of the Pod", lookup).await {
+        Ok(Ok(Some(above))) => Ok(above),
+        // A Pod must not slip past its subset because its owner is not there yet.
+        Ok(Ok(None)) => Err(Denial::failed(format!("the owner {kind} {name} of the Pod is not found"))),
+        Ok(Err(error)) if requires_subset(admission, namespace) => {
+            let message = format!("the owner {kind} {name} of the Pod can't be read, try again: {error}");
+            Err(Denial::failed(message))
+        }
+        Ok(Err(error)) => {
+            warn!(kind, name, %error, "WorkloadSpreads above this owner are passed over");
+            Ok(None)
+        }
+        Err(slow) => Err(Denial::new(504, slow.to_string())),
+    }
 }
 
 /// Whether there are Pods in the namespace that must not slip past their subsets.
@@ -125,25 +130,25 @@ fn requires_subset(admission: &Admission, namespace: &str) -> bool {
     admission.index.world().spreads().of(namespace).iter().any(Spread::requires_subset)
 }
 
-/// Takes a place for a Pod; `None` where no subset has one.
-async fn take_place(
+/// Claims a slot for a Pod; `None` where no subset has one.
+async fn claim(
     admission: &Admission,
     namespace: &str,
-    wanted: &Wanted,
+    request: &SlotRequest<'_>,
     deadline: Deadline,
-) -> Result<Option<String>, Verdict> {
-    let spread = &wanted.spread;
+) -> Result<Option<String>, Denial> {
+    let spread = request.spread;
     let replicas = if spread.has_shares() { replicas(admission, namespace, spread).await } else { None };
     let path = SPREADS.namespaced(namespace).name(spread.name());
-    let claim = wanted.claim(replicas);
+    let claim = request.claim(replicas);
     match admission.spreads.claim(&path, Some(spread.text().clone()), claim, deadline.moment()).await {
         Ok(Some(Answer::Subset(subset) | Answer::Unlimited(subset))) => Ok(Some(subset)),
         // One that is gone divides nothing.
         Ok(Some(Answer::Full | Answer::Noted | Answer::Nothing) | None) => Ok(None),
-        Err(ReservationError::Late) => Err(Verdict::deny(504, ReservationError::Late.to_string())),
+        Err(ReservationError::Late) => Err(Denial::new(504, ReservationError::Late.to_string())),
         Err(error) => {
             let name = spread.name();
-            Err(Verdict::deny(500, format!("no place in WorkloadSpread {name} can be taken: {error}")))
+            Err(Denial::failed(format!("no place in WorkloadSpread {name} can be taken: {error}")))
         }
     }
 }

@@ -38,12 +38,13 @@ fn callers(live: &[(Option<Segment>, &str)]) -> Callers {
 }
 
 fn answering(flags: &str, callers: Callers) -> (watch::Sender<Callers>, Router) {
-    let (tell, told) = watch::channel(callers);
-    (tell, router(Arc::new(admission(flags, "")), Limits::default()).with_callers(told))
+    let (tell, reported) = watch::channel(callers);
+    (tell, router(Arc::new(admission(flags, "")), Limits::default()).with_callers(reported))
 }
 
 fn paths() -> impl Iterator<Item = &'static str> {
-    let endpoints = Endpoint::ALL.iter().flat_map(|endpoint| [Some(endpoint.path()), endpoint.legacy_path()]);
+    let endpoints =
+        Endpoint::all().into_iter().flat_map(|endpoint| [Some(endpoint.path()), endpoint.legacy_path()]);
     endpoints.flatten().chain([CONVERT_PATH])
 }
 
@@ -103,11 +104,11 @@ async fn a_call_is_not_lost_that_comes_before_its_registration_is_seen() {
     for called in [other.before("/mutate-pod"), "/mutate-pod".to_owned()] {
         let (tell, router) = answering("", callers(&[]));
         let early = call(&router, post(&called, review(&create_pod(1))));
-        let told = async {
+        let reported = async {
             tokio::task::yield_now().await;
             tell.send_replace(callers(&[(Some(other), "/mutate-pod"), (None, "/mutate-pod")]));
         };
-        assert_eq!(tokio::join!(early, told).0.0, StatusCode::OK);
+        assert_eq!(tokio::join!(early, reported).0.0, StatusCode::OK);
     }
 }
 
@@ -135,11 +136,11 @@ async fn the_wait_to_be_known_is_part_of_the_callers_time() {
     let endless = Body::from_stream(stream::pending::<Result<Bytes, Infallible>>());
     let started = Instant::now();
     let early = call(&router, post(&own().before("/mutate-pod?timeout=2s"), endless));
-    let told = async {
+    let reported = async {
         tokio::time::sleep(Duration::from_millis(900)).await;
         tell.send_replace(callers(&[]));
     };
-    let ((_, answer), ()) = tokio::join!(early, told);
+    let ((_, answer), ()) = tokio::join!(early, reported);
     let answer: Value = serde_json::from_slice(&answer).unwrap();
     assert_eq!(answer["response"]["status"]["code"], 504);
     assert!(started.elapsed() < Duration::from_secs(2), "{:?}", started.elapsed());

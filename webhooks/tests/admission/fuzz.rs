@@ -37,9 +37,9 @@ fn check(body: &[u8], uid: Option<&str>) {
 }
 
 fn check_with(admission: &Admission, body: &[u8], uid: Option<&str>) {
-    for endpoint in Endpoint::ALL {
+    for endpoint in Endpoint::all() {
         let deadline = async { Deadline::after(Duration::from_secs(60)) };
-        let reply = RUNTIME.block_on(async { admission.admit(*endpoint, body, deadline.await).await });
+        let reply = RUNTIME.block_on(async { admission.admit(endpoint, body, deadline.await).await });
         let answer: Value = serde_json::from_slice(&reply.body).unwrap();
         let response = &answer["response"];
         assert_eq!(response["status"]["code"], reply.code);

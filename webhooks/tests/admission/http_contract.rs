@@ -114,7 +114,7 @@ async fn deeply_nested_input_is_answered() {
     let router = served(PROTECTED);
     let nest = "[".repeat(500_000) + &"]".repeat(500_000);
     let object = format!(r#"{{"kind":"Pod","metadata":{{"annotations":{nest}}},"spec":{nest}}}"#);
-    for endpoint in Endpoint::ALL {
+    for endpoint in Endpoint::all() {
         for operation in ["CREATE", "DELETE"] {
             let body = format!(
                 r#"{{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{{"uid":"u","operation":"{operation}","object":{object},"oldObject":{object}}}}}"#

@@ -20,6 +20,7 @@ mod required;
 mod resourcedistribution;
 mod restarts;
 mod support;
+mod templates;
 mod tls;
 mod unreadable;
 mod workloadspread;

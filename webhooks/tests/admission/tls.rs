@@ -33,7 +33,7 @@ use webhooks::server::{ConnectionLimits, Drained, Serve, Server, bind};
 use crate::support::{admission, create_pod, review};
 
 /// Far more than anything here takes.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 /// Longer than any test: a connection is not displaced.
 const LONG: Duration = Duration::from_secs(600);
 pub(crate) const H2: &[u8] = b"h2";
@@ -144,7 +144,7 @@ impl Http2 {
 }
 
 pub(crate) async fn patiently<T>(future: impl Future<Output = T>) -> T {
-    timeout(PATIENCE, future).await.expect("takes too long")
+    timeout(TIMEOUT, future).await.expect("takes too long")
 }
 
 pub(crate) fn request(path: &str) -> Request<Full<Bytes>> {
@@ -284,7 +284,7 @@ async fn a_drain_loses_no_call() {
     patiently(arrived.notified()).await;
     let mut one = client.http1().await;
 
-    let drain = tokio::spawn(world.server.drain(Duration::from_secs(3), PATIENCE));
+    let drain = tokio::spawn(world.server.drain(Duration::from_secs(3), TIMEOUT));
     // GOAWAY closes what is idle.
     idle.closed().await;
     // Whoever connects now is served, and told to go.
@@ -328,7 +328,7 @@ async fn idle_http1_connections_end_with_the_drain() {
     let world = World::start(served(), ConnectionLimits::default());
     let mut one = world.client().http1().await;
     patiently(one.send_request(request("/healthz"))).await.unwrap();
-    assert_eq!(patiently(world.server.drain(Duration::ZERO, PATIENCE)).await, Drained::Complete);
+    assert_eq!(patiently(world.server.drain(Duration::ZERO, TIMEOUT)).await, Drained::Complete);
 }
 
 /// Waits until the metrics hold `line`.

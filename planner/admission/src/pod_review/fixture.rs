@@ -4,9 +4,10 @@ use api::features::FeatureGates;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::{Known, Outcome, mutate};
+use super::explanation::Explanation;
+use super::{Resolved, Review};
 use crate::world::{Watched, World};
-use pod::review::{Operation, PodReview};
+use pod::review::{Operation, Pod, PodReview};
 use values::moment::Moment;
 use values::verdict::Verdict;
 
@@ -66,20 +67,51 @@ impl Cluster {
         Moment { now: NOW.parse::<Timestamp>().unwrap(), seed: self.seed }
     }
 
-    pub(crate) fn decide(&self, pod: &Value) -> Outcome {
-        mutate(&create(&pod.to_string()), &self.world, Known::default(), &self.gates, self.moment())
+    /// The review of a Pod that comes to the later steps.
+    pub(crate) fn begin<'a>(&'a self, pod: &'a str) -> Review<'a> {
+        Review::begin(create(pod), &self.gates, self.moment()).unwrap()
+    }
+
+    pub(crate) fn answer(&self, request: PodReview<'_>, resolved: &Resolved) -> Verdict {
+        match Review::begin(request, &self.gates, self.moment()) {
+            Ok(review) => review.decide(&self.world, resolved),
+            Err(verdict) => verdict,
+        }
+    }
+
+    pub(crate) fn decide(&self, pod: &Value) -> Verdict {
+        self.decide_text(&pod.to_string(), &Resolved::default())
+    }
+
+    pub(crate) fn decide_text(&self, pod: &str, resolved: &Resolved) -> Verdict {
+        match Pod::read(pod) {
+            Ok(_) => self.answer(create(pod), resolved),
+            Err(denial) => denial.into(),
+        }
+    }
+
+    /// What is told of each object, while the Pod is decided as always.
+    pub(crate) fn explain(&self, pod: &Value, resolved: &Resolved) -> Vec<Explanation> {
+        let pod = pod.to_string();
+        let (verdict, reported) = self.begin(&pod).explain(&self.world, resolved);
+        assert_eq!(verdict, self.decide_text(&pod, resolved));
+        reported
     }
 
     /// The Pod after the review, by an independent patch library, and the warnings.
     pub(crate) fn review(&self, pod: &Value) -> (Value, Vec<String>) {
-        match self.decide(pod) {
-            Outcome::Decided(Verdict::Allow { edits, warnings }) => {
+        self.review_with(pod, &Resolved::default())
+    }
+
+    pub(crate) fn review_with(&self, pod: &Value, resolved: &Resolved) -> (Value, Vec<String>) {
+        match self.decide_text(&pod.to_string(), resolved) {
+            Verdict::Allow { edits, warnings } => {
                 let mut pod = pod.clone();
                 let patch: json_patch::Patch = serde_json::from_str(&edits.to_json()).unwrap();
                 json_patch::patch(&mut pod, &patch).unwrap();
                 (pod, warnings)
             }
-            outcome => panic!("not allowed: {outcome:?}"),
+            verdict => panic!("not allowed: {verdict:?}"),
         }
     }
 
@@ -90,8 +122,8 @@ impl Cluster {
     /// Code and message of the refusal.
     pub(crate) fn refuse(&self, pod: &Value) -> (u16, String) {
         match self.decide(pod) {
-            Outcome::Decided(Verdict::Deny(denial)) => (denial.code, denial.message),
-            outcome => panic!("not denied: {outcome:?}"),
+            Verdict::Deny(denial) => (denial.code, denial.message),
+            verdict => panic!("not denied: {verdict:?}"),
         }
     }
 }
@@ -104,7 +136,7 @@ pub(crate) fn create(object: &str) -> PodReview<'_> {
         subresource: "",
         resource: "pods",
         namespace: "shop",
-        object,
+        object: Pod::read(object).unwrap(),
     }
 }
 

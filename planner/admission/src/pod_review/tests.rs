@@ -14,10 +14,17 @@ mod sidecarset;
 mod steps;
 mod workloadspread;
 
-fn decide(review: &PodReview<'_>) -> Outcome {
-    let cluster = Cluster::new()
-        .set("s", json!({"containers": [{"name": "agent", "podInjectPolicy": "AfterAppContainer"}]}));
-    mutate(review, &cluster.world, Known::default(), &cluster.gates, cluster.moment())
+fn with_agent() -> Cluster {
+    Cluster::new()
+        .set("s", json!({"containers": [{"name": "agent", "podInjectPolicy": "AfterAppContainer"}]}))
+}
+
+fn decide(request: PodReview<'_>) -> Verdict {
+    with_agent().answer(request, &Resolved::default())
+}
+
+fn decide_text(pod: &str) -> Verdict {
+    with_agent().decide_text(pod, &Resolved::default())
 }
 
 #[test]
@@ -125,10 +132,10 @@ fn scenario_31_updates_and_subresources_pass_unchanged() {
         PodReview { operation: Operation::Update, subresource: "status", ..create(&pod) },
         PodReview { subresource: "status", ..create(&pod) },
     ] {
-        assert_eq!(decide(&review), Outcome::Decided(Verdict::allow()));
+        assert_eq!(decide(review), Verdict::allow());
     }
-    assert_ne!(decide(&create(&pod)), Outcome::Decided(Verdict::allow()));
-    assert_eq!(decide(&PodReview { dry_run: true, ..create(&pod) }), decide(&create(&pod)));
+    assert_ne!(decide(create(&pod)), Verdict::allow());
+    assert_eq!(decide(PodReview { dry_run: true, ..create(&pod) }), decide(create(&pod)));
 }
 
 #[test]
@@ -148,13 +155,13 @@ fn scenario_31_what_is_no_pod_is_denied_with_400() {
         r#"{"kind":"Service","apiVersion":"v1"}"#,
         r#"{"kind":"Pod","apiVersion":"v2"}"#,
     ] {
-        match decide(&create(object)) {
-            Outcome::Decided(Verdict::Deny(denial)) => assert_eq!(denial.code, 400, "{object}"),
-            outcome => panic!("{object}: {outcome:?}"),
+        match decide_text(object) {
+            Verdict::Deny(denial) => assert_eq!(denial.code, 400, "{object}"),
+            verdict => panic!("{object}: {verdict:?}"),
         }
     }
     for object in ["{}", r#"{"kind":"Pod","apiVersion":"v1"}"#, r#"{"kind":"","spec":{"containers":null}}"#] {
-        assert_eq!(decide(&create(object)), Outcome::Decided(Verdict::allow()), "{object}");
+        assert_eq!(decide_text(object), Verdict::allow(), "{object}");
     }
 }
 
@@ -174,7 +181,7 @@ fn a_wrong_type_that_no_rule_reads_is_not_ours_to_judge() {
 #[test]
 fn what_nobody_edits_stays_byte_for_byte() {
     let text = r#"{ "metadata":{"labels":{"app":"web"}, "future":1.50},"spec":{"containers":[{"name":"m","future": 12345678901234567890123}]}}"#;
-    let Outcome::Decided(Verdict::Allow { edits, .. }) = decide(&create(text)) else { panic!() };
+    let Verdict::Allow { edits, .. } = decide_text(text) else { panic!() };
     for operation in edits.operations() {
         use values::json_patch::Operation::{Add, Remove, Replace};
         match operation {
@@ -202,29 +209,24 @@ fn a_namespace_that_is_not_known_is_asked_for_once_it_matters() {
     let spec =
         json!({"containers": [{"name": "agent"}], "namespaceSelector": {"matchLabels": {"team": "a"}}});
     let cluster = Cluster::new().set("s", spec);
-    let object = pod(json!([{"name": "m"}])).to_string();
-    let review = PodReview { namespace: "new", ..create(&object) };
-    let decide = |namespace: Option<&Namespace>| {
-        let known = Known { namespace, spread: None };
-        mutate(&review, &cluster.world, known, &cluster.gates, cluster.moment())
+    let awaits = |cluster: &Cluster, namespace: &str| {
+        let request = PodReview { namespace, ..create("{}") };
+        Review::begin(request, &cluster.gates, cluster.moment()).unwrap().awaits(&cluster.world)
     };
-    assert_eq!(decide(None), Outcome::NeedsNamespace);
+    assert!(awaits(&cluster, "new") && !awaits(&cluster, "shop") && !awaits(&with_agent(), "new"));
+    let labelled = pod(json!([{"name": "m"}])).to_string();
+    let decide = |object: &str, namespace| {
+        let request = PodReview { namespace: "new", ..create(object) };
+        cluster.answer(request, &Resolved { namespace, placement: None })
+    };
     let team = read_namespace(r#"{"metadata":{"name":"new","labels":{"team":"a"}}}"#).unwrap();
-    assert_ne!(decide(Some(&team)), Outcome::Decided(Verdict::allow()));
-    assert_eq!(
-        decide(Some(&Namespace::new(std::collections::BTreeMap::default()))),
-        Outcome::Decided(Verdict::allow())
-    );
-    assert_eq!(decide(Some(&Namespace::missing())), Outcome::Decided(Verdict::allow()));
-    let unlabelled = r#"{"metadata":{"labels":{"app":"db"}}}"#;
-    let outcome = mutate(
-        &PodReview { namespace: "new", ..create(unlabelled) },
-        &cluster.world,
-        Known::default(),
-        &cluster.gates,
-        cluster.moment(),
-    );
-    assert_eq!(outcome, Outcome::Decided(Verdict::allow()));
+    assert_ne!(decide(&labelled, Ok(Some(Arc::new(team)))), Verdict::allow());
+    assert_eq!(decide(&labelled, Ok(Some(Arc::default()))), Verdict::allow());
+    assert_eq!(decide(&labelled, Ok(None)), Verdict::allow(), "it does not exist");
+    let unreadable = || Err(Denial::failed("no answer"));
+    assert_eq!(decide(&labelled, unreadable()), Denial::failed("no answer").into());
+    let other = r#"{"metadata":{"labels":{"app":"db"}}}"#;
+    assert_eq!(decide(other, unreadable()), Verdict::allow(), "its labels decide");
 }
 
 #[test]
@@ -238,13 +240,9 @@ fn explain_tells_every_reason_and_decides_as_mutate_does() {
         .set("namespace", json!({"containers": agent, "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "other"}}}))
         .set("note", json!({"patchPodMetadata": [{"annotations": {"k": "v"}}]}))
         .set("paused", json!({"containers": agent, "injectionStrategy": {"paused": true}}));
-    let object = pod(json!([{"name": "m"}])).to_string();
-    let review = create(&object);
-    let (outcome, mut explanations) =
-        explain(&review, &cluster.world, Known::default(), &cluster.gates, cluster.moment());
-    assert_eq!(outcome, mutate(&review, &cluster.world, Known::default(), &cluster.gates, cluster.moment()));
+    let mut explanations = cluster.explain(&pod(json!([{"name": "m"}])), &Resolved::default());
     explanations.sort_by_key(ToString::to_string);
-    let told: Vec<_> = explanations
+    let reported: Vec<_> = explanations
         .into_iter()
         .map(|explanation| match explanation {
             Explanation::SidecarSet { name, reason } => (name, reason),
@@ -263,7 +261,7 @@ fn explain_tells_every_reason_and_decides_as_mutate_does() {
         ("note", Reason::OnlyAnnotations),
         ("paused", Reason::Paused),
     ];
-    assert_eq!(told, expected.map(|(name, reason)| (name.to_owned(), reason)));
+    assert_eq!(reported, expected.map(|(name, reason)| (name.to_owned(), reason)));
 }
 
 #[test]
@@ -353,7 +351,7 @@ proptest! {
             "imagePullSecrets": [{"name": "web"}],
             "patchPodMetadata": [{"annotations": {"name": "{\"a\":1}"}, "patchPolicy": "MergePatchJson"}],
         }));
-        if let Outcome::Decided(Verdict::Allow { .. }) = cluster.decide(&pod) {
+        if cluster.decide(&pod).is_allowed() {
             cluster.review(&pod);
         }
     }
@@ -378,6 +376,6 @@ proptest! {
 
     #[test]
     fn arbitrary_text_is_answered(text in ".*") {
-        prop_assert!(matches!(decide(&create(&text)), Outcome::Decided(_)));
+        decide_text(&text);
     }
 }

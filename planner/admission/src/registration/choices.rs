@@ -20,7 +20,8 @@ use api::meta::{LabelSelector, LabelSelectorRequirement};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use super::{ConfigurationKind, FailurePolicy, entries};
+use super::{ConfigurationKind, FailurePolicy};
+use crate::endpoint::entries;
 use pod::template::metadata::validate_label_selector;
 use pod::template::names::dns_label;
 use pod::template::node::Node;

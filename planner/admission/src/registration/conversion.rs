@@ -4,7 +4,7 @@
 use serde::Deserialize;
 
 use super::entry::{ClientConfig, json};
-use super::{Endpoint, RegistrationError};
+use super::{RegistrationError, ServerAddress};
 use crate::callers::Call;
 use values::json_patch::{Patch, Pointer, string};
 use values::segment::Segment;
@@ -102,7 +102,7 @@ impl Definition {
 
     /// The smallest patch after which the API server converts at `endpoint` behind `segment`, or behind what it has,
     /// and trusts `bundle` (base64); `None` where nothing is to be changed.
-    pub fn plan(&self, endpoint: &Endpoint, segment: Option<Segment>, bundle: &str) -> Option<Patch> {
+    pub fn plan(&self, endpoint: &ServerAddress, segment: Option<Segment>, bundle: &str) -> Option<Patch> {
         if !self.converts() {
             return None;
         }

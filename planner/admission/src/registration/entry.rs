@@ -8,9 +8,9 @@ use api::labels::{COMPONENT, CONTROL_PLANE, DELETE_PROTECTION, NAMESPACE_NAME};
 use api::meta::{LabelSelector, LabelSelectorRequirement};
 use serde::{Deserialize, Serialize};
 
-use super::table::{Entry, OLDER, Purpose};
-use super::{ConfigurationKind, Endpoint, Settings, Wanted};
+use super::{ConfigurationKind, ServerAddress, Settings, Wanted};
 use crate::callers::Call;
+use crate::endpoint::{Entry, OLDER, Purpose};
 use values::json_patch::{Patch, Pointer};
 use values::segment::{self, Segment};
 use values::selector::{Requirement, Selector};
@@ -112,7 +112,7 @@ fn https() -> i32 {
 impl ClientConfig {
     /// Calls `path` behind `segment` at `endpoint`, verified by `bundle` (base64) where one is given.
     pub(super) fn new(
-        endpoint: &Endpoint,
+        endpoint: &ServerAddress,
         segment: Option<Segment>,
         path: &str,
         bundle: Option<&str>,
@@ -120,7 +120,7 @@ impl ClientConfig {
         let ca_bundle = bundle.map(str::to_owned);
         let path = segment.map_or_else(|| path.to_owned(), |segment| segment.before(path));
         match endpoint {
-            Endpoint::Service { namespace, name } => Self {
+            ServerAddress::Service { namespace, name } => Self {
                 ca_bundle,
                 service: Some(ServiceReference {
                     name: name.clone(),
@@ -130,14 +130,14 @@ impl ClientConfig {
                 }),
                 url: None,
             },
-            Endpoint::Host { .. } => Self { ca_bundle, service: None, url: Some(endpoint.url(&path)) },
+            ServerAddress::Host { .. } => Self { ca_bundle, service: None, url: Some(endpoint.url(&path)) },
         }
     }
 
     /// [`ClientConfig::new`] in place of this one, whose segment stays where none is given.
     pub(super) fn renewed(
         &self,
-        endpoint: &Endpoint,
+        endpoint: &ServerAddress,
         segment: Option<Segment>,
         path: &str,
         bundle: Option<&str>,
@@ -224,7 +224,7 @@ impl Webhook {
 
     /// The same entry for releases of OpenKruise that know its kind in one version, by the name and the path that they
     /// have for it.
-    pub(super) fn older(self, (name, path): (String, String), endpoint: &Endpoint) -> Self {
+    pub(super) fn older(self, (name, path): (String, String), endpoint: &ServerAddress) -> Self {
         let one_version = |rule| Rule { api_versions: vec![OLDER.to_owned()], ..rule };
         Self {
             name,

@@ -1,12 +1,14 @@
 use serde_json::{Value, json};
 
 use super::*;
+use crate::endpoint::Purpose;
+use api::features::Feature;
 use values::json_patch::apply;
 
 mod exit_priority;
 
 fn settings() -> Settings {
-    let endpoint = Endpoint::Service {
+    let endpoint = ServerAddress::Service {
         namespace: "kruise-system".to_owned(),
         name: "kruise-webhook-service".to_owned(),
     };
@@ -185,7 +187,7 @@ fn a_missing_definition_removes_the_pod_entries_that_need_it() {
 #[test]
 fn scenario_5_a_host_is_called_by_url() {
     let mut server = Server::new();
-    server.settings.endpoint = Endpoint::Host { host: "10.0.0.5".to_owned(), port: 9876 };
+    server.settings.endpoint = ServerAddress::Host { host: "10.0.0.5".to_owned(), port: 9876 };
     let through_service = Server::new().apply(MUTATING, &empty(MUTATING));
     let live = server.apply(MUTATING, &through_service);
     let config = &entry(&live, "mpod.kb.io")["clientConfig"];
@@ -508,7 +510,7 @@ fn external_conversion_bundles_are_compared_in_the_words_of_the_spec() {
 
 #[test]
 fn a_host_that_is_an_ipv6_address_is_bracketed() {
-    let endpoint = Endpoint::Host { host: "fd00::5".to_owned(), port: 9876 };
+    let endpoint = ServerAddress::Host { host: "fd00::5".to_owned(), port: 9876 };
     assert_eq!(endpoint.url("/convert"), "https://[fd00::5]:9876/convert");
 }
 
@@ -646,7 +648,7 @@ fn everything_is_called_behind_the_segment_and_remembered_without_it() {
 #[test]
 fn conversion_is_called_behind_the_segment() {
     let segment = Segment::new(u128::MAX);
-    for endpoint in [settings().endpoint, Endpoint::Host { host: "10.0.0.5".to_owned(), port: 9876 }] {
+    for endpoint in [settings().endpoint, ServerAddress::Host { host: "10.0.0.5".to_owned(), port: 9876 }] {
         let live = definition(&json!({"strategy": "Webhook", "webhook": null}));
         let patch = Definition::parse(&live).unwrap().plan(&endpoint, Some(segment), "QQ==").unwrap();
         let after = Definition::parse(&apply(&live, &patch).unwrap()).unwrap();

@@ -74,12 +74,12 @@ fn containers_are_held_and_let_go_in_their_order() {
 
     let rest = runs(&["log", "envoy"]);
     assert_eq!(shown(&end.step(&rest, seconds(105)).releases), [("log", "--state=release")]);
-    assert_eq!(end.told("log", true, seconds(105)), Some(log_released()));
+    assert_eq!(end.reported("log", true, seconds(105)), Some(log_released()));
     assert_eq!(end.step(&rest, seconds(106)), Step::default(), "log still ends");
 
     let last = [container("log", Condition::Exited), container("envoy", Condition::Running)];
     assert_eq!(shown(&end.step(&last, seconds(107)).releases), [("envoy", "--state=release")]);
-    assert!(end.told("envoy", true, seconds(107)).is_some());
+    assert!(end.reported("envoy", true, seconds(107)).is_some());
     assert!(end.step(&last, seconds(108)).is_over);
 }
 
@@ -128,7 +128,7 @@ fn a_hook_that_can_not_be_told_is_tried_four_times() {
         let now = Duration::from_millis(tick * 100);
         let step = end.step(&all, now);
         if !step.releases.is_empty() {
-            tries.push((tick, end.told("log", false, now)));
+            tries.push((tick, end.reported("log", false, now)));
         }
     }
     let given_up = Some(Settled { outcome: Outcome::ExecError, event: None });
@@ -141,7 +141,7 @@ fn a_container_that_ends_before_it_is_known_to_be_told_ends_in_order() {
     let ends = |others: &[&str]| {
         let mut end = End::new(vec![hooked("log", &["main"], 2)], GRACE, Duration::ZERO);
         assert_eq!(end.step(&runs(&["log"]), seconds(1)).releases.len(), 1);
-        assert_eq!(end.told("log", false, seconds(1)), None);
+        assert_eq!(end.reported("log", false, seconds(1)), None);
         end.step(&runs(others), seconds(2))
     };
     assert_eq!(ends(&[]), Step { settled: vec![log_released()], is_over: true, ..Step::default() });
@@ -279,7 +279,7 @@ proptest! {
                     if succeeded {
                         course.held.insert(mark.container.clone(), Duration::ZERO);
                     }
-                    end.told(&mark.container, succeeded, at(step));
+                    end.reported(&mark.container, succeeded, at(step));
                 }
                 is_over = found.is_over;
             }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use values::hash::deep_hash;
 
 /// A Pod of a CloneSet whose only container shows the label `l`.
-fn pod(label: &str, told: Option<&str>, condition: &str) -> Value {
+fn pod(label: &str, reported: Option<&str>, condition: &str) -> Value {
     let field = json!({"fieldRef": {"fieldPath": "metadata.labels['l']"}});
     let mut pod = json!({
         "metadata": {"name": "web", "namespace": "shop", "uid": "u", "labels": {"l": label}, "ownerReferences": [
@@ -13,8 +13,8 @@ fn pod(label: &str, told: Option<&str>, condition: &str) -> Value {
         "status": {"conditions": [{"type": "InPlaceUpdateReady", "status": condition}],
             "containerStatuses": [{"name": "main", "containerID": "containerd://1"}]},
     });
-    if let Some(told) = told {
-        pod["metadata"]["annotations"] = json!({RUNTIME_CONTAINERS_META: told});
+    if let Some(reported) = reported {
+        pod["metadata"]["annotations"] = json!({RUNTIME_CONTAINERS_META: reported});
     }
     pod
 }
@@ -40,7 +40,11 @@ fn running(id: &str, restarts: &str) -> RuntimeContainer {
 }
 
 /// What is told once the container has printed its variables.
-fn told(pod: &ObservedPod, containers: &[RuntimeContainer], printed: &str) -> (Option<String>, Vec<String>) {
+fn reported(
+    pod: &ObservedPod,
+    containers: &[RuntimeContainer],
+    printed: &str,
+) -> (Option<String>, Vec<String>) {
     let mut report = Report::new(pod, "containerd", containers, true);
     for unknown in std::mem::take(&mut report.unknown) {
         report.learn(&unknown, printed);
@@ -66,13 +70,13 @@ fn shows(value: &str) -> u32 {
 fn a_container_is_told_once_in_the_form_of_the_reference() {
     let first = observed(&pod("a", None, "True"));
     let printed = "PATH=/bin\nL=a\nX=L=b\n";
-    let (text, restarts) = told(&first, &[running("1", "2")], printed);
+    let (text, restarts) = reported(&first, &[running("1", "2")], printed);
     assert_eq!((text.clone(), restarts), (Some(entry("1", 2, shows("a"))), vec![]));
     let again = observed(&pod("a", text.as_deref(), "True"));
-    assert_eq!(told(&again, &[running("1", "2")], "L=other"), (None, vec![]), "it is not asked again");
-    let (next, _) = told(&again, &[running("2", "3")], "L=a");
+    assert_eq!(reported(&again, &[running("1", "2")], "L=other"), (None, vec![]), "it is not asked again");
+    let (next, _) = reported(&again, &[running("2", "3")], "L=a");
     assert_eq!(next, Some(entry("2", 3, shows("a"))));
-    let (empty, _) = told(&again, &[], "");
+    let (empty, _) = reported(&again, &[], "");
     assert_eq!(empty.as_deref(), Some(r#"{"containers":[]}"#));
 }
 
@@ -93,7 +97,7 @@ fn variables_that_show_nothing_have_a_hash_of_their_own() {
     plain["spec"]["containers"][0]["env"] = json!([]);
     let plain = observed(&plain);
     assert!(Report::new(&plain, "containerd", &[running("1", "0")], true).unknown.is_empty());
-    assert_eq!(told(&plain, &[running("1", "0")], "").0, Some(entry("1", 0, 86_995_377)));
+    assert_eq!(reported(&plain, &[running("1", "0")], "").0, Some(entry("1", 0, 86_995_377)));
     let without = Report::new(&plain, "containerd", &[running("1", "0")], false).write().unwrap();
     assert!(!format!("{without:?}").contains("extracted"), "it is left out where it is not known");
 }
@@ -102,24 +106,24 @@ fn variables_that_show_nothing_have_a_hash_of_their_own() {
 fn only_an_update_restarts_what_shows_old_labels() {
     let old = entry("1", 0, shows("a"));
     let containers = [running("1", "0")];
-    assert_eq!(told(&observed(&pod("b", Some(&old), "False")), &containers, "").1, ["1"]);
+    assert_eq!(reported(&observed(&pod("b", Some(&old), "False")), &containers, "").1, ["1"]);
     for (label, condition) in [("b", "True"), ("a", "False")] {
-        assert!(told(&observed(&pod(label, Some(&old), condition)), &containers, "").1.is_empty());
+        assert!(reported(&observed(&pod(label, Some(&old), condition)), &containers, "").1.is_empty());
     }
 }
 
 #[test]
 fn pods_are_looked_at_where_there_may_be_something_to_tell() {
-    let told = entry("1", 0, shows("a"));
+    let reported = entry("1", 0, shows("a"));
     let bare = observed(&pod("a", None, "True"));
-    let known = observed(&pod("a", Some(&told), "True"));
-    let changed = observed(&pod("b", Some(&told), "True"));
+    let known = observed(&pod("a", Some(&reported), "True"));
+    let changed = observed(&pod("b", Some(&reported), "True"));
     assert!(is_due(None, &bare, true), "an agent that starts tells what it finds");
     assert!(is_due(Some(&bare), &bare, true));
     assert!(!is_due(None, &known, true) && !is_due(Some(&known), &known, true));
     assert!(is_due(None, &changed, true) && is_due(Some(&known), &changed, true));
     assert!(!is_due(Some(&known), &changed, false));
-    let mut restarted = pod("a", Some(&told), "True");
+    let mut restarted = pod("a", Some(&reported), "True");
     restarted["status"]["containerStatuses"][0]["containerID"] = json!("containerd://2");
     let next = observed(&restarted);
     assert!(is_due(Some(&known), &next, false));

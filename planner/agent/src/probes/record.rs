@@ -40,14 +40,14 @@ impl Record {
     }
 
     /// What the status tells, if it is a result of this container: one that was found after the container started.
-    pub(super) fn told(told: &ProbeState, container: &str, started: Timestamp) -> Option<Self> {
-        let probed = told.last_probe_time.clone()?;
+    pub(super) fn reported(reported: &ProbeState, container: &str, started: Timestamp) -> Option<Self> {
+        let probed = reported.last_probe_time.clone()?;
         let is_of_container = started.as_second() < probed.timestamp()?.as_second();
-        (is_of_container && !told.state.is_empty()).then(|| Self {
+        (is_of_container && !reported.state.is_empty()).then(|| Self {
             container: container.to_owned(),
-            state: told.state.clone(),
-            message: told.message.clone(),
-            since: told.last_transition_time.clone().unwrap_or_else(|| probed.clone()),
+            state: reported.state.clone(),
+            message: reported.message.clone(),
+            since: reported.last_transition_time.clone().unwrap_or_else(|| probed.clone()),
             probed,
             row: None,
         })

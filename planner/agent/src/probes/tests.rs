@@ -86,12 +86,12 @@ impl Site {
 
     /// State and message on the API server.
     fn known(&self, probe: &str) -> (String, String) {
-        let state = told(&self.node, &key(probe)).unwrap();
+        let state = reported(&self.node, &key(probe)).unwrap();
         (state.state.clone(), state.message.clone())
     }
 
     fn since(&self) -> i64 {
-        let state = told(&self.node, &key("a#b")).unwrap();
+        let state = reported(&self.node, &key("a#b")).unwrap();
         state.last_transition_time.as_ref().and_then(Time::timestamp).unwrap().as_second()
     }
 }
@@ -231,9 +231,9 @@ fn probes_of_one_container_do_not_disturb_each_other_and_what_leaves_is_forgotte
     assert_eq!((site.known("a#b").0.as_str(), site.known("a#c").0.as_str()), ("Succeeded", "Failed"));
     site.node.spec = node(&[("a#c", check())]).spec;
     assert_eq!(site.follow(), [Step::Stop(other - 1)]);
-    assert_eq!(site.probes.change(&site.node).unwrap().gather, SOON);
+    assert_eq!(site.probes.change(&site.node).unwrap().gather, RETRY_DELAY);
     site.write();
-    assert_eq!((told(&site.node, &key("a#b")), site.known("a#c").0.as_str()), (None, "Failed"));
+    assert_eq!((reported(&site.node, &key("a#b")), site.known("a#c").0.as_str()), (None, "Failed"));
     site.node.spec = node(&[]).spec;
     site.follow();
     site.write();

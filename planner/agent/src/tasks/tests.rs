@@ -121,10 +121,10 @@ fn ends_are_told_sooner_than_beginnings_and_messages_are_short() {
     tasks.report(&key("1"), 1, &Report::Failed(refused(&"é".repeat(1000))), now());
     assert_eq!(tasks.change(&node).unwrap().gather, Duration::from_millis(100));
     assert_eq!(written(&tasks, &node).status.image_statuses["a"].tags[0].message.len(), 1024);
-    let told = event(&key("1"), &Report::Failed(refused("no such host")), Duration::ZERO).unwrap();
-    assert_eq!((told.warning, told.message.as_str()), (true, "Image a:1 no such host"));
-    let told = event(&key("1"), &pulled(None), Duration::from_millis(1234)).unwrap();
-    assert_eq!(told.message, "Image a:1, ecalpsedTime 1.2s");
+    let reported = event(&key("1"), &Report::Failed(refused("no such host")), Duration::ZERO).unwrap();
+    assert_eq!((reported.warning, reported.message.as_str()), (true, "Image a:1 no such host"));
+    let reported = event(&key("1"), &pulled(None), Duration::from_millis(1234)).unwrap();
+    assert_eq!(reported.message, "Image a:1, ecalpsedTime 1.2s");
 }
 
 #[test]

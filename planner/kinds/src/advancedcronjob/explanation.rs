@@ -39,11 +39,11 @@ pub fn explain(
     now: Timestamp,
 ) -> Explanation {
     let children = sorted(cron_job, children);
-    let told = |moment: Timestamp| local(moment, process);
+    let reported = |moment: Timestamp| local(moment, process);
     let last = last_run(cron_job, &children, now);
     let active = children.iter().filter(|child| child.is_active()).map(|child| child.name.to_string());
     let mut explanation =
-        Explanation { last_run: last.map(told), active: active.collect(), ..Explanation::default() };
+        Explanation { last_run: last.map(reported), active: active.collect(), ..Explanation::default() };
     let schedule = match schedule_of(&cron_job.spec, process) {
         Ok((schedule, problem)) => {
             explanation.problem = problem.map(|problem| format!("spec.timeZone is passed over: {problem}"));
@@ -56,7 +56,7 @@ pub fn explain(
     };
     let asked = asked(cron_job, &children, (&schedule, last), now);
     let spec = &cron_job.spec;
-    explanation.next = asked.next.map(told);
+    explanation.next = asked.next.map(reported);
     explanation.skipped = asked.due.map(|(tick, fate)| {
         let why = match fate {
             Fate::Run => format!("its run {} is to be started now", name(cron_job, tick)),
@@ -71,7 +71,7 @@ pub fn explain(
                 explanation.active.join(", ")
             ),
         };
-        format!("{}: {why}", told(tick))
+        format!("{}: {why}", reported(tick))
     });
     if cron_job.metadata.deletion_timestamp.is_some() {
         explanation.problem = Some("the AdvancedCronJob is being deleted".to_owned());
@@ -117,11 +117,11 @@ mod tests {
             (json!({"concurrencyPolicy": "Forbid"}), &[&child], "report-1772445600 goes on", None),
             (json!({"timeZone": "Mars/Phobos"}), &[], "is to be", Some("unknown time zone Mars/Phobos")),
         ] {
-            let told = explained(&spec.clone(), children);
-            let why = told.skipped.unwrap();
+            let reported = explained(&spec.clone(), children);
+            let why = reported.skipped.unwrap();
             assert!(why.starts_with("2026-03-02T10:15:00Z: ") && why.contains(skipped), "{spec}: {why}");
-            assert_eq!(told.next.as_deref(), Some("2026-03-02T10:20:00Z"));
-            let found = told.problem.as_deref().unwrap_or_default();
+            assert_eq!(reported.next.as_deref(), Some("2026-03-02T10:20:00Z"));
+            let found = reported.problem.as_deref().unwrap_or_default();
             assert!(problem.map_or(found.is_empty(), |problem| found.contains(problem)), "{spec}: {found}");
         }
     }

@@ -223,7 +223,7 @@ fn differs(new: &Status, old: &Status) -> bool {
 /// Tells of the children that were active and are finished.
 fn completed(active: &[ObjectReference], children: &[&Child]) -> Vec<Event> {
     let finished = children.iter().filter(|child| active.iter().any(|active| *active.uid == *child.uid));
-    let told = finished.filter_map(|child| {
+    let reported = finished.filter_map(|child| {
         let condition = match child.progress {
             Progress::Active => return None,
             Progress::Successful => "Complete",
@@ -232,7 +232,7 @@ fn completed(active: &[ObjectReference], children: &[&Child]) -> Vec<Event> {
         let message = format!("Saw completed job: {}, condition: {condition}", child.name);
         Some(normal("SawCompletedJob", message))
     });
-    told.collect()
+    reported.collect()
 }
 
 /// The children that are more than are to be kept: of the failed and of the successful ones those that began first.

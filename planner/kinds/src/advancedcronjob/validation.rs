@@ -14,6 +14,7 @@ use serde_json::{Map, Value};
 use super::names_zone;
 use super::schedule::{Schedule, zone};
 use crate::workload::submitted::{self, Stored, read_spec, read_template};
+use crate::workload::trials::{self, Trials};
 pub use crate::workload::validation::Context;
 use crate::workload::validation::{self, Rules, validate_numbers, validate_plain_name};
 use pod::template::complete::with_defaults;
@@ -114,7 +115,15 @@ pub fn review(new: &str, old: Option<&str>, context: &Context<'_>) -> Verdict {
     validation::review::<CronJob, _>(context, new, old)
 }
 
+/// What the API server is asked about an object that is created or, with `old`, updated.
+pub fn trials(new: &str, old: Option<&str>) -> Trials {
+    trials::of::<CronJob, Context<'_>>(new, old)
+}
+
 impl Rules<CronJob> for Context<'_> {
+    const JUDGED: &'static [&'static str] =
+        &["/spec/template/jobTemplate", "/spec/template/broadcastJobTemplate"];
+
     fn validate(&self, new: &Submitted, old: Option<&Submitted>) -> Vec<FieldError> {
         let mut errors = Vec::new();
         let AdvancedCronJob { metadata, spec, .. } = &new.stored.cron_job;

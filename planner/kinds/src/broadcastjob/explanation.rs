@@ -89,11 +89,5 @@ fn blocker(pod: &JobPod<'_>) -> Option<Blocker> {
         ),
         Class::Ending => ("Terminating", format!("on {node} is ending"), "on a lost Node delete it by force"),
     };
-    Some(Blocker {
-        pod: pod.pod.metadata.name.to_string(),
-        reason,
-        message,
-        remedy: remedy.to_owned(),
-        since: not_ready_since(pod.pod),
-    })
+    Some(Blocker::of_pod(&pod.pod.metadata.name, reason, message, remedy, not_ready_since(pod.pod)))
 }

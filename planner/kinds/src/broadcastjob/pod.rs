@@ -1,12 +1,11 @@
 //! The Pod of a Node (docs/behaviour/broadcastjob.md#pods).
 
-use api::kinds::broadcastjob::{API_VERSION, KIND};
 use api::labels::{BROADCAST_JOB_CONTROLLER_UID, BROADCAST_JOB_NAME};
 
 use super::working::Working;
 use crate::workload::action::Action;
+use crate::workload::kind::Workload;
 use crate::workload::new_pod::{self, NewMetadata, NewSpec, generated_name};
-use crate::workload::owner::Owner;
 use values::moment::Random;
 
 /// Creates the Pod of a Node.
@@ -28,7 +27,7 @@ pub(super) fn create(working: &Working<'_>, node: &str, random: &mut Random) -> 
             (BROADCAST_JOB_CONTROLLER_UID, &job.metadata.uid),
         ],
         annotations: Vec::new(),
-        owner: Some(Owner::of(API_VERSION, KIND, &job.metadata)),
+        owner: Some(job.owner()),
     };
     let bypasses = working.snapshot.environment.bypasses_scheduler;
     let additions = NewSpec {

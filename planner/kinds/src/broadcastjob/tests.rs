@@ -177,8 +177,8 @@ fn a_deadline_ends_a_job_and_its_pods() {
     let status = fleet.status();
     assert_eq!((status.phase.as_str(), status.failed, fleet.pods.len()), ("failed", Some(2), 0));
     assert_eq!(status.conditions[0].message, "Job shop/web was active longer than specified deadline");
-    let told = fleet.events.iter().find(|event| event.reason == "DeadlineExceeded").unwrap();
-    assert!(told.message.contains("2 pods failed"), "{told:?}");
+    let reported = fleet.events.iter().find(|event| event.reason == "DeadlineExceeded").unwrap();
+    assert!(reported.message.contains("2 pods failed"), "{reported:?}");
 }
 
 #[test]

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::stays;
 use crate::workload::submitted;
+use crate::workload::trials::{self, Trials};
 pub use crate::workload::validation::Context;
 use crate::workload::validation::{self, Rules, invalid_share, validate_plain_name};
 use pod::template::complete::with_defaults;
@@ -26,8 +27,14 @@ pub fn review(new: &str, old: Option<&str>, context: &Context<'_>) -> Verdict {
     validation::review::<BroadcastJob, _>(context, new, old)
 }
 
+/// What the API server is asked about an object that is created or, with `old`, updated.
+pub fn trials(new: &str, old: Option<&str>) -> Trials {
+    trials::of::<BroadcastJob, Context<'_>>(new, old)
+}
+
 impl Rules<BroadcastJob> for Context<'_> {
     const REFUSALS: (u16, u16) = (500, 500);
+    const JUDGED: &'static [&'static str] = &[""];
 
     fn validate(&self, new: &Submitted, _old: Option<&Submitted>) -> Vec<FieldError> {
         let mut errors = Vec::new();

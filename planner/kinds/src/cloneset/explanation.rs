@@ -1,13 +1,7 @@
-//! What stands in the way of a CloneSet: which Pods block, which budget is used up, what would clear it.
-//!
-//! `kutter explain cloneset` prints it. What stands for a minute is also told by condition
-//! [`BLOCKED`], a type under our own prefix that OpenKruise does not have: it is there while nothing moves
-//! though the CloneSet has not what it asks for, and goes when something moves again. Waiting for people
-//! who decided so (`paused`, `partition`, `OnDelete`) is no blockade.
+//! What stands in the way of a CloneSet: which Pods block, which budget is used up, what would clear it
+//! ([`crate::workload::explanation`]).
 
 use std::collections::BTreeSet;
-
-use api::kinds::cloneset::KIND;
 
 use super::counting::{Difference, is_on_delete};
 use super::members::counts_as_new;
@@ -15,7 +9,7 @@ use super::scale::Scale;
 use super::update::Update;
 use super::working::Working;
 use crate::workload::blocked_pod::{BlockedPods, not_ready_since};
-use crate::workload::explanation::{Blocker, Explanation, NAMED};
+use crate::workload::explanation::{Blocker, Explanation, NAMED, held_as_meant};
 use crate::workload::member::Member;
 use crate::workload::plan::Problems;
 
@@ -66,16 +60,11 @@ fn claim_in_use(working: &Working<'_>, waiting: usize) -> Blocker {
     };
     let names: BTreeSet<&str> = ending().map(|(name, _)| name).collect();
     let names: Vec<&str> = names.into_iter().take(NAMED).collect();
-    Blocker {
-        pod: names.first().copied().unwrap_or_default().to_owned(),
-        reason: "ClaimInUse",
-        message: format!(
-            "is ending; {waiting} Pods wait for the names of Pods that are ending: {}",
-            names.join(", ")
-        ),
-        remedy: "their claims are reused once those are gone; on a lost node delete them by force".to_owned(),
-        since: ending().map(|(_, since)| since).min(),
-    }
+    let (first, since) = (names.first().copied().unwrap_or_default(), ending().map(|(_, since)| since).min());
+    let names = names.join(", ");
+    let message = format!("is ending; {waiting} Pods wait for the names of Pods that are ending: {names}");
+    let remedy = "their claims are reused once those are gone; on a lost node delete them by force";
+    Blocker::of_pod(first, "ClaimInUse", message, remedy, since)
 }
 
 /// Settings that hold the CloneSet back now.
@@ -95,21 +84,23 @@ fn held_back(working: &Working<'_>, scale: Difference, update: &Update) -> Vec<S
         }
     };
     if behind > 0 {
-        if is_on_delete(spec) {
-            held.push(format!("type OnDelete: {behind} Pods are updated when somebody deletes them"));
-        } else if spec.update_strategy.rolling_update.paused {
-            held.push(format!("paused: {behind} Pods are not updated"));
-        } else if update.difference.update == 0 && limits.partition > 0 {
-            held.push(format!("partition {}: {behind} Pods stay at older revisions", limits.partition));
-        } else if update.difference.update != 0 && update.step.actions.is_empty() && scale.up == 0 {
-            held.push(format!(
-                "maxUnavailable {} of {} Pods and {} surge Pods is used up; {}",
-                limits.max_unavailable,
-                limits.replicas,
-                scale.surge,
-                listed(&unavailable)
-            ));
-        }
+        let kept = if update.difference.update == 0 {
+            let stay = || format!("partition {}: {behind} Pods stay at older revisions", limits.partition);
+            (limits.partition > 0).then(stay)
+        } else {
+            let is_used_up = update.step.actions.is_empty() && scale.up == 0;
+            is_used_up.then(|| {
+                format!(
+                    "maxUnavailable {} of {} Pods and {} surge Pods is used up; {}",
+                    limits.max_unavailable,
+                    limits.replicas,
+                    scale.surge,
+                    listed(&unavailable)
+                )
+            })
+        };
+        let paused = spec.update_strategy.rolling_update.paused;
+        held.extend(held_as_meant(&format!("{behind} Pods"), is_on_delete(spec), paused, kept));
     }
     if scale.up > scale.up_limit {
         held.push(format!(
@@ -134,24 +125,14 @@ fn held_back(working: &Working<'_>, scale: Difference, update: &Update) -> Vec<S
 
 /// Why this Pod is not where it belongs.
 fn blocker(working: &Working<'_>, member: &Member<'_>, scale: &Scale, update: &Update) -> Option<Blocker> {
-    let pods = BlockedPods {
-        kind: KIND,
-        hooks: &working.set().spec.lifecycle,
-        step: &update.step,
-        held: working.snapshot.held,
-        target: working.update,
-    };
+    let hooks = &working.set().spec.lifecycle;
+    let pods = BlockedPods::of(working.snapshot, hooks, &update.step, working.update);
     let is_left = scale.difference.is_left(!counts_as_new(member, working.prepared_is_new));
     pods.blocker(member, || {
         (member.is_specified && !scale.difference.allowance().take(member, is_left)).then(|| {
             let unavailable = working.members.iter().filter(|member| !member.is_available);
-            Blocker {
-                pod: member.name().to_owned(),
-                reason: "MaxUnavailable",
-                message: "is to be deleted, but maxUnavailable is used up".to_owned(),
-                remedy: "it goes when the others are available, or when maxUnavailable is raised".to_owned(),
-                since: unavailable.filter_map(|member| not_ready_since(member.pod)).max(),
-            }
+            let since = unavailable.filter_map(|member| not_ready_since(member.pod)).max();
+            Blocker::of_deletion(member.name(), since)
         })
     })
 }

@@ -2,11 +2,11 @@
 
 use api::Raw;
 use api::annotations::LIFECYCLE_TIMESTAMP;
-use api::kinds::cloneset::{API_VERSION, CloneSet, KIND};
+use api::kinds::cloneset::CloneSet;
 use api::labels::{CLONESET_INSTANCE_ID, LIFECYCLE_STATE};
 
+use crate::workload::kind::Workload;
 use crate::workload::new_pod::{self, NewClaim, NewMetadata, NewSpec, TemplateError, claim_templates};
-use crate::workload::owner::Owner;
 use pod::revision_labels::RevisionLabels;
 
 #[cfg(test)]
@@ -36,23 +36,9 @@ pub(super) fn claims(
     templates: Option<&Raw>,
     id: &str,
 ) -> Result<Vec<NewClaim>, TemplateError> {
-    let templates = claim_templates(templates)?;
-    let matched = set.spec.selector.match_labels.iter().flatten();
-    let labels = matched.map(|(key, value)| (key.as_str(), value.as_str()));
-    let labels: Vec<(&str, &str)> = labels.chain([(CLONESET_INSTANCE_ID, id)]).collect();
-    let claim = |(template_name, template): (String, _)| {
-        let name = claim_name(&template_name, &set.metadata.name, id);
-        let metadata = NewMetadata {
-            name: &name,
-            generate_name: None,
-            namespace: &set.metadata.namespace,
-            labels: labels.clone(),
-            annotations: Vec::new(),
-            owner: Some(Owner::of(API_VERSION, KIND, &set.metadata)),
-        };
-        new_pod::claim(template, &metadata)
-    };
-    Ok(templates.into_iter().map(claim).collect())
+    let name = |template: &str| claim_name(template, &set.metadata.name, id);
+    let workload = (&*set.metadata.namespace, &set.spec.selector);
+    new_pod::claims(workload, templates, &[(CLONESET_INSTANCE_ID, id)], Some(set.owner()), name)
 }
 
 /// The Pod with this id. `now` is the time as Kubernetes writes it.
@@ -70,7 +56,7 @@ pub(super) fn pod(
         namespace: &set.metadata.namespace,
         labels: blueprint.labels.labels(blueprint.revision).into_iter().chain(own).collect(),
         annotations: vec![(LIFECYCLE_TIMESTAMP, now)],
-        owner: Some(Owner::of(API_VERSION, KIND, &set.metadata)),
+        owner: Some(set.owner()),
     };
     let templates = claim_templates(blueprint.claims)?;
     let claims = templates.into_iter().map(|(template, _)| {

@@ -1,42 +1,23 @@
 //! Pulling the images of the update revision before Pods are updated to it.
 
-use api::kinds::cloneset::{API_VERSION, KIND};
 use api::kinds::shared::IntOrString;
-use api::labels::CONTROLLER_HASH;
 
 use super::counting::{is_on_delete, replicas};
 use super::update::policy;
 use super::working::Working;
 use crate::workload::action::Action;
-use crate::workload::owner::Owner;
-use crate::workload::pre_download::{self, PreDownloadSettings, Rollout, is_worthwhile};
+use crate::workload::pre_download::{self, PreDownloadSettings, is_worthwhile};
 use values::percent::{Rounding, scaled};
 
 /// What to do about ImagePullJobs.
 pub(super) fn plan(working: &Working<'_>) -> Vec<Action> {
     let set = working.set();
-    if !pre_download::is_enabled(working.snapshot) {
-        return Vec::new();
-    }
-    let (current, update) = (working.current, working.update);
-    if current.name() == update.name() {
-        return pre_download::clear(working.snapshot.children);
-    }
     let strategy = &set.spec.update_strategy.rolling_update.in_place_update_strategy;
-    let is_known = set.status.update_revision == update.name();
-    let rollout = Rollout {
-        owner: Owner::of(API_VERSION, KIND, &set.metadata),
-        namespace: &set.metadata.namespace,
-        selector: &set.spec.selector,
-        hash_label: CONTROLLER_HASH,
-        old: &[current],
-        update,
-        settings: &PreDownloadSettings::of_strategy(strategy),
-        updated_ready: if is_known { set.status.updated_ready_replicas } else { 0 },
-        worthwhile: is_worthwhile_for(working),
-    };
-    // A template that can't be read is told of where Pods are updated.
-    pre_download::plan(&rollout).unwrap_or_default()
+    let settings = PreDownloadSettings::of_strategy(strategy);
+    let (revisions, ready) = ((working.current, working.update), set.status.updated_ready_replicas);
+    pre_download::from_one_revision(working.snapshot, revisions, &settings, ready, || {
+        is_worthwhile_for(working)
+    })
 }
 
 fn is_worthwhile_for(working: &Working<'_>) -> bool {

@@ -20,7 +20,6 @@ use crate::workload::allowance::Allowance;
 use crate::workload::deletion;
 use crate::workload::member::Member;
 use crate::workload::recipe::{Cookbook, Recipe};
-use crate::workload::seen::Seen;
 use crate::workload::snapshot::Snapshot;
 use ::pod::lifecycle::{self, State};
 use values::event::{Event, warning};
@@ -72,15 +71,11 @@ fn keep_after_all(working: &Working<'_>) -> Vec<Action> {
     let needed = (wanted + leaving).saturating_sub(pods);
     let waiting =
         working.members.iter().filter(|member| member.is_preparing_delete() && !member.is_specified);
-    waiting
-        .take(needed)
-        .map(|member| Action::WritePod {
-            pod: Seen::pod(member.pod),
-            writes: lifecycle::enter(member.pod, State::PreparingNormal, false, working.now),
-            reason: WriteReason::KeepAfterAll,
-            revision: String::new(),
-        })
-        .collect()
+    let kept = waiting.take(needed).map(|member| {
+        let writes = lifecycle::enter(member.pod, State::PreparingNormal, false, working.now);
+        Action::write_pod(member.pod, writes, WriteReason::KeepAfterAll)
+    });
+    kept.collect()
 }
 
 fn create(working: &Working<'_>, difference: Difference, random: &mut Random, scale: &mut Scale) {

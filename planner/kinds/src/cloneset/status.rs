@@ -4,28 +4,17 @@ use api::kinds::cloneset::{CloneSet, KIND, Status};
 use jiff::Timestamp;
 
 use super::counting::replicas;
+use super::working::Working;
 use crate::workload::kind::WorkloadStatus;
 use crate::workload::member::Member;
 use crate::workload::progress::{Reached, Rest, Watched};
 use crate::workload::status::{StatusPlan, selector_text};
 
-/// The names that the status gives.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Revisions<'a> {
-    pub(super) current: &'a str,
-    pub(super) update: &'a str,
-    pub(super) collision_count: i32,
-}
-
 /// Counts the Pods. Gives the plan for the status, without the conditions that others add, and the time
 /// at which the deadline of the rollout passes.
-pub(super) fn observe(
-    set: &CloneSet,
-    members: &[Member<'_>],
-    revisions: Revisions<'_>,
-    expected_updated: i64,
-    now: Timestamp,
-) -> (StatusPlan<Status>, Option<Timestamp>) {
+pub(super) fn observe(working: &Working<'_>) -> (StatusPlan<Status>, Option<Timestamp>) {
+    let set = working.set();
+    let Working { members, limits, now, .. } = working;
     let count = |counts: &dyn Fn(&Member<'_>) -> bool| {
         i32::try_from(members.iter().filter(|member| counts(member)).count()).unwrap_or(i32::MAX)
     };
@@ -33,7 +22,8 @@ pub(super) fn observe(
     let total = count(&|_| true);
     let updated = count(&|member| member.is_updated);
     let finished = updated == total && total == replicas(&set.spec);
-    let current = if finished { revisions.update } else { revisions.current };
+    let current = if finished { working.update } else { working.current };
+    let expected = i32::try_from(limits.replicas - limits.partition).unwrap_or(i32::MAX);
     let mut new = Status {
         observed_generation: set.metadata.generation,
         replicas: total,
@@ -42,15 +32,15 @@ pub(super) fn observe(
         updated_replicas: updated,
         updated_ready_replicas: count(&|member| member.is_updated && member.is_ready),
         updated_available_replicas: positive(count(&|member| member.is_updated && member.is_available)),
-        expected_updated_replicas: positive(i32::try_from(expected_updated).unwrap_or(i32::MAX)),
-        update_revision: revisions.update.to_owned(),
-        current_revision: current.to_owned(),
-        collision_count: Some(revisions.collision_count),
+        expected_updated_replicas: positive(expected),
+        update_revision: working.update.name().to_owned(),
+        current_revision: current.name().to_owned(),
+        collision_count: Some(working.snapshot.collisions(set.status.collision_count)),
         label_selector: selector_text(&set.spec.selector),
         conditions: set.status.conditions.clone(),
     };
-    let deadline = record_progress(set, &set.status, &mut new, now);
-    (StatusPlan::new(set, new, now), deadline)
+    let deadline = record_progress(set, &set.status, &mut new, *now);
+    (StatusPlan::new(set, new, *now), deadline)
 }
 
 /// Brings condition `Progressing` up to date in `new`, whose counters are final. Gives the time at which the

@@ -18,6 +18,7 @@ use serde_json::Value;
 
 use super::counting::is_on_delete;
 use crate::workload::submitted;
+use crate::workload::trials::{self, Trials};
 use crate::workload::validation::{self, Rules, is_same_selector, validate_numbers, validate_selector};
 use pod::observed::ObservedPod;
 use pod::template::metadata::validate_metadata;
@@ -87,7 +88,14 @@ pub fn review(new: &str, old: Option<&str>, context: &Context<'_>) -> Verdict {
     validation::review::<CloneSet, _>(context, new, old)
 }
 
+/// What the API server is asked about an object that is created or, with `old`, updated.
+pub fn trials(new: &str, old: Option<&str>) -> Trials {
+    trials::of::<CloneSet, Context<'_>>(new, old)
+}
+
 impl Rules<CloneSet> for Context<'_> {
+    const JUDGED: &'static [&'static str] = &[""];
+
     fn validate(&self, new: &Submitted, old: Option<&Submitted>) -> Vec<FieldError> {
         let mut errors = Vec::new();
         let spec = &new.stored.spec;

@@ -23,7 +23,7 @@ use pod::write::PodWrite;
 use values::moment::until;
 
 /// How long the node agent may take to begin.
-const PATIENCE: SignedDuration = SignedDuration::from_secs(60);
+const TIMEOUT: SignedDuration = SignedDuration::from_secs(60);
 /// The type and the reason of the condition that begins the grace period of a Pod that is not ready.
 const PRE_RECREATE_GRACE: &str = "PreRecreateGrace";
 const GRACE_MESSAGE: &str = "Pod has been forced to not-ready for unreadyGracePeriodSeconds drain";
@@ -107,7 +107,7 @@ fn advance(request: &ContainerRecreateRequest, pod: Option<&ObservedPod>, now: T
     let created = request.metadata.creation_timestamp.as_ref().and_then(Time::timestamp).unwrap_or(now);
     let mut waits = Vec::new();
     if request.status.phase == Phase::Unset {
-        match rest(created, PATIENCE, now) {
+        match rest(created, TIMEOUT, now) {
             None => return complete(request, "daemon has not responded for a long time", now),
             rest => waits.extend(rest),
         }

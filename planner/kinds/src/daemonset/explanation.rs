@@ -1,14 +1,12 @@
 //! What stands in the way of a DaemonSet: which Nodes have no Pod and why, which Pods block, which budget is used up
 //! ([`crate::workload::explanation`]).
 
-use api::kinds::daemonset::KIND;
-
 use super::scale::Scale;
 use super::status::is_available;
 use super::update::Update;
 use super::working::{DaemonPod, Place, Working};
 use crate::workload::blocked_pod::BlockedPods;
-use crate::workload::explanation::{Blocker, Explanation};
+use crate::workload::explanation::{Blocker, Explanation, held_as_meant};
 use crate::workload::plan::Problems;
 
 /// Explains what a plan found.
@@ -63,15 +61,9 @@ fn held_back(
     let mut held = Vec::new();
     let behind = desired.saturating_sub(updated).saturating_sub(scale.missing);
     if behind > 0 {
-        if settings.on_delete {
-            held.push(format!(
-                "type OnDelete: Pods of {behind} Nodes are updated when somebody deletes them"
-            ));
-        } else if settings.paused {
-            held.push(format!("paused: Pods of {behind} Nodes are not updated"));
-        } else if update.kept > 0 {
-            held.push(format!("partition and selector keep {} Nodes at older revisions", update.kept));
-        }
+        let keep = || format!("partition and selector keep {} Nodes at older revisions", update.kept);
+        let (pods, kept) = (format!("Pods of {behind} Nodes"), (update.kept > 0).then(keep));
+        held.extend(held_as_meant(&pods, settings.on_delete, settings.paused, kept));
     }
     if scale.unpopulated > 0 {
         held.push(format!("partitionedScaling: {} Nodes stay without a Pod", scale.unpopulated));
@@ -90,8 +82,8 @@ fn held_back(
 
 /// Why this Pod is not where it belongs.
 fn blocker(working: &Working<'_>, pod: &DaemonPod<'_>, update: &Update) -> Option<Blocker> {
-    let named = |reason, message: String, remedy: &str, since| {
-        Some(Blocker { pod: pod.name().to_owned(), reason, message, remedy: remedy.to_owned(), since })
+    let named = |reason, message: String, remedy, since| {
+        Some(Blocker::of_pod(pod.name(), reason, message, remedy, since))
     };
     let node = pod.pod().spec.node().unwrap_or_default();
     if let Some(since) = pod.pod().metadata.deletion_timestamp {
@@ -108,12 +100,7 @@ fn blocker(working: &Working<'_>, pod: &DaemonPod<'_>, update: &Update) -> Optio
         let message = format!("on {node} has ended");
         return named("Succeeded", message, "containers of a DaemonSet are to run on; delete the Pod", None);
     }
-    let blocked = BlockedPods {
-        kind: KIND,
-        hooks: &working.set().spec.lifecycle,
-        step: &update.step,
-        held: working.snapshot.held,
-        target: working.update,
-    };
+    let hooks = &working.set().spec.lifecycle;
+    let blocked = BlockedPods::of(working.snapshot, hooks, &update.step, working.update);
     blocked.blocker(&pod.member, || None)
 }

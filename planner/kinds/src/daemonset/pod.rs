@@ -1,13 +1,12 @@
 //! The Pod of a Node (docs/behaviour/daemonset.md#pods).
 
-use api::kinds::daemonset::{API_VERSION, KIND};
 use api::kinds::shared::UpdateStrategyType;
 use api::labels::POD_TEMPLATE_GENERATION;
 
 use super::working::Working;
 use crate::workload::action::Action;
+use crate::workload::kind::Workload;
 use crate::workload::new_pod::{self, NewMetadata, NewSpec, generated_name};
-use crate::workload::owner::Owner;
 use values::moment::Random;
 
 /// The scheduler of Pods that are created on their Nodes.
@@ -31,7 +30,7 @@ pub(super) fn create(working: &Working<'_>, node: &str, random: &mut Random) -> 
         namespace: &set.metadata.namespace,
         labels,
         annotations: Vec::new(),
-        owner: Some(Owner::of(API_VERSION, KIND, &set.metadata)),
+        owner: Some(set.owner()),
     };
     let bypasses = working.snapshot.environment.bypasses_scheduler;
     let rolls = set.spec.update_strategy.kind != Some(UpdateStrategyType::OnDelete);

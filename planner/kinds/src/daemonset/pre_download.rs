@@ -1,13 +1,12 @@
 //! Pulling the images of the present revision before Pods are updated to it
 //! (docs/behaviour/daemonset.md#image-pre-download).
 
-use api::kinds::daemonset::{API_VERSION, KIND};
 use api::kinds::shared::InPlaceUpdateStrategy;
 use api::labels::CONTROLLER_REVISION_HASH;
 
 use super::working::Working;
 use crate::workload::action::Action;
-use crate::workload::owner::Owner;
+use crate::workload::kind::Workload;
 use crate::workload::pre_download::{self, PreDownloadSettings, Rollout};
 use crate::workload::revision::StoredRevision;
 use pod::revision_labels::short_hash;
@@ -37,7 +36,7 @@ pub(super) fn plan(working: &Working<'_>) -> Vec<Action> {
     wanted.min_updated_ready_pods = 0;
     let in_one_batch = settings.partition == 0 && settings.max_unavailable >= desired;
     let rollout = Rollout {
-        owner: Owner::of(API_VERSION, KIND, &set.metadata),
+        owner: set.owner(),
         namespace: &set.metadata.namespace,
         selector: &set.spec.selector,
         hash_label: CONTROLLER_REVISION_HASH,

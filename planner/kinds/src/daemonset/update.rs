@@ -12,7 +12,6 @@ use crate::workload::allowance::Allowance;
 use crate::workload::deletion::delete;
 use crate::workload::in_place::{Policy, Turn, UpdateStep, Updates};
 use crate::workload::member::Member;
-use crate::workload::seen::Seen;
 use api::conditions::IN_PLACE_UPDATE_READY;
 use api::features::Feature;
 use pod::lifecycle::Flavour;
@@ -103,12 +102,7 @@ fn relabel(working: &Working<'_>, pod: &DaemonPod<'_>) -> Action {
     for (label, value) in working.rules.labels.labels(working.update.name()) {
         write.set_label(label, value);
     }
-    Action::WritePod {
-        pod: Seen::pod(pod.pod()),
-        writes: vec![write],
-        reason: WriteReason::KeepIdentity,
-        revision: String::new(),
-    }
+    Action::write_pod(pod.pod(), vec![write], WriteReason::KeepIdentity)
 }
 
 /// How Pods come to the present revision.

@@ -4,6 +4,7 @@
 use api::kinds::daemonset::DaemonSet;
 
 use crate::workload::submitted;
+use crate::workload::trials::{self, Trials};
 pub use crate::workload::validation::Context;
 use crate::workload::validation::{
     self, Rules, is_same_selector, validate_numbers, validate_pod_template, validate_selector,
@@ -26,8 +27,14 @@ pub fn review(new: &str, old: Option<&str>, context: &Context<'_>) -> Verdict {
     validation::review::<DaemonSet, _>(context, new, old)
 }
 
+/// What the API server is asked about an object that is created or, with `old`, updated.
+pub fn trials(new: &str, old: Option<&str>) -> Trials {
+    trials::of::<DaemonSet, Context<'_>>(new, old)
+}
+
 impl Rules<DaemonSet> for Context<'_> {
     const REFUSALS: (u16, u16) = (500, 422);
+    const JUDGED: &'static [&'static str] = &[""];
 
     fn validate(&self, new: &Submitted, old: Option<&Submitted>) -> Vec<FieldError> {
         let mut errors = Vec::new();

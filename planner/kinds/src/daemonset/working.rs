@@ -15,11 +15,11 @@ use crate::workload::member::{Member, MemberRules};
 use crate::workload::new_pod::NewToleration;
 use crate::workload::revision::{RevisionData, StoredRevision};
 use crate::workload::snapshot::Snapshot;
+use crate::workload::start::Start;
 use pod::inplace::Rules;
 use pod::observed::ObservedPod;
 use pod::revision_labels::RevisionLabels;
 use values::moment::Moment;
-use values::selector::Selector;
 
 /// A Pod of the DaemonSet.
 #[derive(Clone, Debug)]
@@ -114,9 +114,8 @@ pub(super) struct Working<'a> {
 impl<'a> Working<'a> {
     pub(super) fn new(
         snapshot: &'a Snapshot<'a, DaemonSet>,
-        (history, update): (Vec<&'a StoredRevision>, &'a StoredRevision),
+        Start { selector, history, update, .. }: Start<'a>,
         requirements: &Requirements,
-        selector: &Selector,
         moment: Moment,
     ) -> Self {
         let set = snapshot.workload;

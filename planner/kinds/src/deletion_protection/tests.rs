@@ -342,13 +342,13 @@ proptest! {
 
 #[test]
 fn a_label_that_means_nothing_is_told() {
-    let told = |value: &str| unknown_value(&raw(&labelled(value)));
+    let reported = |value: &str| unknown_value(&raw(&labelled(value)));
     assert_eq!(
-        told("always").as_deref(),
+        reported("always").as_deref(),
         Some("label policy.kruise.io/delete-protection=always protects nothing: write Always or Cascading")
     );
-    assert!(told("").is_some());
-    assert_eq!((told("Always"), told("Cascading")), (None, None));
+    assert!(reported("").is_some());
+    assert_eq!((reported("Always"), reported("Cascading")), (None, None));
     assert_eq!(unknown_value(&raw(&json!({"metadata": {"labels": {"app": "web"}}}))), None);
     assert_eq!(unknown_value(&raw(&json!([]))), None);
 }
@@ -356,7 +356,7 @@ fn a_label_that_means_nothing_is_told() {
 #[test]
 fn only_objects_that_are_really_kept_are_left_behind() {
     let of = |kind: Kind| *NAMESPACED.iter().find(|one| one.kind == kind).unwrap();
-    let told = |objects: &[(Kind, serde_json::Value)], gates: &FeatureGates| {
+    let reported = |objects: &[(Kind, serde_json::Value)], gates: &FeatureGates| {
         let objects: Vec<_> = objects.iter().map(|(kind, object)| (of(*kind), raw(object))).collect();
         left_behind(objects.iter().map(|(kind, object)| (*kind, &**object)), gates)
     };
@@ -365,18 +365,18 @@ fn only_objects_that_are_really_kept_are_left_behind() {
         (Kind::Service, labelled("Cascading")),
         (Kind::Ingress, labelled("always")),
     ];
-    assert_eq!(told(&nothing, &all_on()), None);
+    assert_eq!(reported(&nothing, &all_on()), None);
     let always = [(Kind::Service, labelled("Always"))];
-    assert_eq!(told(&always, &gates("")), None);
+    assert_eq!(reported(&always, &gates("")), None);
     assert_eq!(
-        told(&always, &all_on()).as_deref(),
+        reported(&always, &all_on()).as_deref(),
         Some(
             "the namespace will stay Terminating: policy.kruise.io/delete-protection keeps Service shop until that \
              label is removed"
         )
     );
     let many: Vec<_> = (0..5).map(|_| (Kind::CloneSet, workload("Cascading", Some(2)))).collect();
-    let text = told(&many, &all_on()).unwrap();
+    let text = reported(&many, &all_on()).unwrap();
     assert!(text.contains("keeps CloneSet shop, CloneSet shop, CloneSet shop and 2 more until"), "{text}");
 }
 

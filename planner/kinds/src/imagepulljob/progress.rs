@@ -16,7 +16,7 @@ use crate::workload::status::merge_patch;
 /// Shortest wait for a deadline.
 const SHORTEST: Duration = Duration::from_secs(1);
 /// How long a job that has begun waits for what it names and nobody knows, in seconds.
-const PATIENCE: i64 = 10;
+const TIMEOUT: i64 = 10;
 /// Pause before it is looked again for nodes without a NodeImage.
 const AGAIN: Duration = Duration::from_secs(10);
 
@@ -136,7 +136,7 @@ pub fn is_overdue(job: &Job, look: &Look<'_>, now: Timestamp) -> bool {
 /// For how long a job still waits for what it names and nobody knows.
 pub fn patience(job: &Job, now: Timestamp) -> Duration {
     let start = job.object.status.start_time.as_ref().and_then(|start| start.timestamp()).unwrap_or(now);
-    remaining(start, PATIENCE, now)
+    remaining(start, TIMEOUT, now)
 }
 
 /// When a running job is to be looked at again even if nothing changes.

@@ -20,7 +20,7 @@ use values::moment::Moment;
 mod tests;
 
 /// How long an agent may be silent.
-const PATIENCE: SignedDuration = SignedDuration::from_mins(10);
+const TIMEOUT: SignedDuration = SignedDuration::from_mins(10);
 /// The shortest pause before a NodeImage is looked at again; chance adds up to two seconds.
 const SHORTEST: Duration = Duration::from_secs(3);
 /// On NodeImages that live without a Node.
@@ -248,9 +248,9 @@ fn failed<'n>(node: &'n NodeImage, waits: &mut Waits) -> Vec<Failed<'n>> {
             last_status(node, image, &task.tag).filter(|known| round(known.version) >= round(task.version));
         let deadline = task.pull_policy.active_deadline_seconds;
         let (limit, message) = match (known, deadline) {
-            (None, _) => (PATIENCE, "node has not responded for a long time"),
+            (None, _) => (TIMEOUT, "node has not responded for a long time"),
             (Some(known), Some(seconds)) if known.completion_time.is_none() => {
-                let limit = PATIENCE.saturating_add(SignedDuration::from_secs(seconds));
+                let limit = TIMEOUT.saturating_add(SignedDuration::from_secs(seconds));
                 (limit, "pulling exceeds the activeDeadlineSeconds")
             }
             _ => continue,
@@ -298,12 +298,12 @@ fn fail(node: &NodeImage, failed: &[Failed<'_>], now: Timestamp) -> Step {
         "desired": desired, "succeeded": count(SUCCEEDED), "pulling": count("Pulling"), "failed": count(FAILED),
         "imageStatuses": images,
     });
-    let events = failed.iter().flat_map(|failed| told(node, failed)).collect();
+    let events = failed.iter().flat_map(|failed| reported(node, failed)).collect();
     Step::Fail(json!({"metadata": metadata, "status": status}).to_string(), events)
 }
 
 /// The Events about a failure: on the owners and on the NodeImage.
-fn told(node: &NodeImage, failed: &Failed<'_>) -> Vec<(ObjectReference, Event)> {
+fn reported(node: &NodeImage, failed: &Failed<'_>) -> Vec<(ObjectReference, Event)> {
     let Failed { image, task, message } = failed;
     let name = &node.metadata.name;
     let own = ObjectReference {

@@ -12,8 +12,9 @@ use super::state::State;
 use super::states::States;
 use super::workloads::NONE;
 use crate::workload::target::Workload;
-use pod::review::{Draft, Halt, Reasons};
+use pod::review::{Draft, Reasons};
 use values::json_patch::{Pointer, string};
+use values::verdict::Denial;
 
 const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 /// The weights that the API server takes.
@@ -63,7 +64,7 @@ impl fmt::Display for Reason {
 }
 
 /// Leads a Pod to where the last one of its name ran, if that is remembered.
-pub fn mutate(draft: &mut Draft<'_>, states: &States, reasons: &mut Reasons<Reason>) -> Result<(), Halt> {
+pub fn mutate(draft: &mut Draft<'_>, states: &States, reasons: &mut Reasons<Reason>) -> Result<(), Denial> {
     let of_namespace = states.of(&draft.namespace);
     let Some(controller) = draft.controller.as_ref().filter(|_| !of_namespace.is_empty()) else {
         return Ok(());
@@ -93,8 +94,9 @@ pub fn mutate(draft: &mut Draft<'_>, states: &States, reasons: &mut Reasons<Reas
     if selector.is_empty() && terms.is_empty() {
         return Ok(());
     }
-    let failed =
-        |problem: &dyn fmt::Display| Halt::failed(format!("PersistentPodState {}: {problem}", state.name()));
+    let failed = |problem: &dyn fmt::Display| {
+        Denial::failed(format!("PersistentPodState {}: {problem}", state.name()))
+    };
     let text = draft.current().map_err(|error| failed(&error))?;
     let pod: Value = serde_json::from_str(&text).map_err(|error| failed(&error))?;
     write_selector(draft, &pod, &selector);

@@ -37,10 +37,12 @@ pub fn results<'a>(known: &NodePodProbe, probed: &[Probed<'a>]) -> Vec<Results<'
 pub(super) fn states<'n>(known: &'n NodePodProbe, pod: &ObservedPod) -> &'n [ProbeState] {
     let metadata = &pod.metadata;
     let mut all = known.status.pod_probe_statuses.iter();
-    let told = all.find(|told| {
-        *told.uid == *metadata.uid && *told.name == *metadata.name && *told.namespace == *metadata.namespace
+    let reported = all.find(|reported| {
+        *reported.uid == *metadata.uid
+            && *reported.name == *metadata.name
+            && *reported.namespace == *metadata.namespace
     });
-    told.map_or(&[][..], |told| told.probe_states.as_slice())
+    reported.map_or(&[][..], |reported| reported.probe_states.as_slice())
 }
 
 fn results_of<'a>(probed: &Probed<'a>, states: &[ProbeState]) -> Results<'a> {

@@ -49,7 +49,7 @@ fn pod(name: &str, change: impl FnOnce(&mut Value)) -> Arc<ObservedPod> {
 }
 
 /// A NodePodProbe of node `n` that tells these states of Pod `web`.
-fn told(states: Value) -> NodePodProbe {
+fn reported(states: Value) -> NodePodProbe {
     let mut object = json!({"metadata": {"name": "n", "uid": "uid-n", "resourceVersion": "9"}});
     let mut pod = json!({"namespace": "shop", "name": "web", "uid": "uid-web"});
     pod["probeStates"] = states;

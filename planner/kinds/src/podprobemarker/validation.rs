@@ -9,18 +9,10 @@ use crate::workload::submitted::leaves_spec;
 use pod::template::metadata::{text_entries, validate_annotations, validate_label_selector, validate_labels};
 use pod::template::names::qualified_name;
 use pod::template::node::{Node, check_types, invalid};
-use pod::template::probes::{ProbeRules, validate_probe};
+use pod::template::probes::validate_probe;
 use values::canonical::{Kind, table};
 use values::field::{FieldError, FieldPath};
 use values::verdict::Verdict;
-
-/// A probe of a marker: it runs outside the Pod's network, and never against another host.
-const RULES: ProbeRules = ProbeRules {
-    handlers: &["exec", "httpGet", "tcpSocket"],
-    needs_scheme: false,
-    may_name_host: false,
-    may_end: false,
-};
 
 /// Answers a create or, with `old`, an update.
 pub fn review(new: &str, old: Option<&str>) -> Verdict {
@@ -128,7 +120,7 @@ fn validate_handler(probe: &Node<'_>, spec: &Node<'_>, errors: &mut Vec<FieldErr
     let known = errors.len();
     check_types(&probe, &Kind::Struct(&table::PROBE), errors);
     if errors.len() == known {
-        validate_probe(&probe, RULES, errors);
+        validate_probe(&probe, errors);
     }
 }
 

@@ -25,7 +25,7 @@ use serde::Serialize;
 use super::explanation;
 use super::index::Entry;
 use super::inventory::Inventory;
-use super::matching::{Open, unselected};
+use super::matching::unselected;
 use super::rollout::{Apart, Hold, Plan, RolloutSet};
 use super::subject::{digest, selection};
 use pod::observed::ObservedPod;
@@ -156,13 +156,7 @@ impl<'a> Case<'a> {
         match unselected(self.entry, &pod.labels, || namespace) {
             Ok(None) => {}
             Ok(Some(reason)) => return Relation::Unselected(Reason::Admission(reason)),
-            // Nothing is injected into Pods of a Namespace that does not exist.
-            Err(Open::Namespace) => {
-                return Relation::Unselected(Reason::Admission(explanation::Reason::OtherNamespace));
-            }
-            Err(Open::Selector(error)) => {
-                return Relation::Unselected(Reason::BrokenSelector(error.to_string()));
-            }
+            Err(error) => return Relation::Unselected(Reason::BrokenSelector(error.to_string())),
         }
         if pod.injected().any(|name| name == self.entry.name()) {
             return Relation::Injected;
@@ -274,7 +268,7 @@ impl Account {
             injected: usize,
             missed: usize,
             #[serde(skip_serializing_if = "Vec::is_empty")]
-            reasons: Vec<Told<'a>>,
+            reasons: Vec<ReasonText<'a>>,
             since: String,
             selection: &'a str,
         }
@@ -282,7 +276,7 @@ impl Account {
             matched: self.matched,
             injected: self.injected,
             missed: self.missed,
-            reasons: self.findings.told(),
+            reasons: self.findings.reported(),
             since: rfc3339(Timestamp::from_second(self.since).unwrap_or_default()),
             selection: &self.selection,
         };
@@ -311,7 +305,7 @@ pub struct Finding {
 /// A finding as the annotation tells it.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Told<'a> {
+struct ReasonText<'a> {
     reason: &'a str,
     message: String,
     #[serde(skip_serializing_if = "is_zero")]
@@ -428,7 +422,7 @@ impl Findings {
         sorted
     }
 
-    fn told(&self) -> Vec<Told<'_>> {
+    fn reported(&self) -> Vec<ReasonText<'_>> {
         let mut room = NAMES;
         let mut fitting = |names: &mut dyn Iterator<Item = String>| -> Vec<String> {
             let fits = |name: &String| {
@@ -438,13 +432,13 @@ impl Findings {
             };
             names.take_while(fits).collect()
         };
-        let told = self.sorted().into_iter().take(REASONS).map(|finding| Told {
+        let reported = self.sorted().into_iter().take(REASONS).map(|finding| ReasonText {
             reason: finding.reason.word(),
             message: shortened(finding.reason.to_string()),
             count: finding.count,
             pods: fitting(&mut finding.pods()),
             because_of: fitting(&mut finding.because_of()),
         });
-        told.collect()
+        reported.collect()
     }
 }

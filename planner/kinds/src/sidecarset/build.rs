@@ -10,10 +10,11 @@ use foldhash::HashSet;
 use super::contribution::{Elements, Sidecar};
 use super::resources;
 use super::sources::Sources;
+use pod::review::Draft;
 use pod::review::draft::Addition;
 use pod::review::lens::{Mount, Named};
-use pod::review::{Draft, Halt};
 use values::json_patch::{string, write_string};
+use values::verdict::Denial;
 
 /// What the containers of one pass are built from.
 pub(crate) struct Builder<'d> {
@@ -25,7 +26,7 @@ pub(crate) struct Builder<'d> {
 
 impl Builder<'_> {
     /// The container, or the two twins, that a sidecar comes to.
-    pub(crate) fn build(&self, sidecar: &Sidecar) -> Result<Vec<Addition>, Halt> {
+    pub(crate) fn build(&self, sidecar: &Sidecar) -> Result<Vec<Addition>, Denial> {
         let computed = sidecar.resources_rule.as_deref();
         let computed =
             computed.map(|rule| resources::compute(rule, self.draft, self.sidecars)).transpose()?;

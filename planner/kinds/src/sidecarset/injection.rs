@@ -28,8 +28,9 @@ use super::sources::{Sources, is_injected};
 use crate::workload::namespace::Namespace;
 use pod::review::draft::{Addition, ContainerList, Placed};
 use pod::review::lens::named;
-use pod::review::{Draft, Halt, Reasons, ReviewContext};
+use pod::review::{Draft, Reasons, ReviewContext};
 use values::json_patch::string;
+use values::verdict::{Denial, refused};
 
 /// A container to merge, and whose it is.
 struct Owned<'w> {
@@ -50,15 +51,15 @@ struct Built<'w> {
     replaced_sources: Option<String>,
 }
 
-/// Injects what matches the Pod. `namespace` is its Namespace as the caller read it, for when the inventory
-/// does not have it.
+/// Injects what matches the Pod. `namespace` is its Namespace as the caller read it, for when the inventory does not have
+/// it; `None` where it does not exist, and a denial where it can't be read.
 pub fn mutate(
     draft: &mut Draft<'_>,
     context: &mut ReviewContext<'_>,
     inventory: &Inventory,
-    namespace: Option<&Namespace>,
+    namespace: Result<Option<&Namespace>, &Denial>,
     reasons: &mut Reasons<Reason>,
-) -> Result<(), Halt> {
+) -> Result<(), Denial> {
     let chosen = choose(draft, context, inventory, namespace, reasons)?;
     patch_annotations(draft, &chosen)?;
     for choice in &chosen {
@@ -92,7 +93,7 @@ fn reason(choice: &Chosen<'_>) -> Reason {
     Reason::Injected { containers, revision: choice.revision.to_owned() }
 }
 
-fn build<'w>(draft: &Draft<'_>, chosen: &[Chosen<'w>]) -> Result<Built<'w>, Halt> {
+fn build<'w>(draft: &Draft<'_>, chosen: &[Chosen<'w>]) -> Result<Built<'w>, Denial> {
     let mut built = Built::default();
     let mut sidecars: Vec<Cow<'_, str>> = Vec::new();
     let mut replaced: Vec<Cow<'_, str>> = Vec::new();
@@ -172,13 +173,12 @@ fn merge(draft: &mut Draft<'_>, list: ContainerList, sidecars: Vec<Owned<'_>>) {
 }
 
 /// Adds volumes whose names are free. The Pod's volume wins, and so does the first SidecarSet's.
-fn add_volumes(draft: &mut Draft<'_>, volumes: &[(&PreparedVolume, &str)]) -> Result<(), Halt> {
+fn add_volumes(draft: &mut Draft<'_>, volumes: &[(&PreparedVolume, &str)]) -> Result<(), Denial> {
     if volumes.is_empty() {
         return Ok(());
     }
     let list = draft.volumes;
-    let present =
-        named(list.unwrap_or("null")).map_err(|error| Halt::bad_request(format!("spec.volumes: {error}")))?;
+    let present = named(list.unwrap_or("null")).map_err(|error| refused(format!("spec.volumes: {error}")))?;
     // Names, texts and owners of all volumes, the Pod's first.
     let mut known: Vec<(&str, &str, Option<&str>)> =
         present.iter().map(|volume| (&*volume.name, volume.text, None)).collect();
@@ -214,13 +214,13 @@ fn same_json(left: &str, right: &str) -> bool {
 }
 
 /// Adds pull secrets whose names are free, and drops those that the Pod names twice.
-fn add_pull_secrets(draft: &mut Draft<'_>, secrets: &[&str]) -> Result<(), Halt> {
+fn add_pull_secrets(draft: &mut Draft<'_>, secrets: &[&str]) -> Result<(), Denial> {
     let list = draft.image_pull_secrets;
     if secrets.is_empty() && list.is_none() {
         return Ok(());
     }
-    let present = named(list.unwrap_or("null"))
-        .map_err(|error| Halt::bad_request(format!("spec.imagePullSecrets: {error}")))?;
+    let present =
+        named(list.unwrap_or("null")).map_err(|error| refused(format!("spec.imagePullSecrets: {error}")))?;
     let mut known = HashSet::with_capacity(present.len() + secrets.len());
     let kept: Vec<&str> = present
         .iter()

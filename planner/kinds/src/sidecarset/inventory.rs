@@ -12,7 +12,7 @@ use api::sidecarset::{Metadata, SidecarSet};
 use serde::Deserialize;
 
 use super::defaulting::default;
-use super::index::{Entry, Index};
+use super::index::{Entry, Index, NamespaceSelector};
 use super::recorded::{RecordedRevision, RecordedRevisions};
 use crate::workload::namespace::{Namespace, Namespaces};
 use values::json_patch;
@@ -61,6 +61,12 @@ impl Inventory {
     /// A Namespace by name.
     pub fn namespace(&self, name: &str) -> Option<&Namespace> {
         self.namespaces.get(name)
+    }
+
+    /// Whether labels of this Namespace may decide, and it is not known.
+    pub fn lacks_namespace(&self, name: &str) -> bool {
+        let is_asked_for = |entry: &Arc<Entry>| matches!(entry.namespaces, NamespaceSelector::Matching(_));
+        self.namespace(name).is_none() && self.sidecar_sets.iter().any(is_asked_for)
     }
 
     /// All Namespaces that are known.

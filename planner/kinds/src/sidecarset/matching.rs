@@ -10,10 +10,11 @@ use super::index::{Entry, NamespaceSelector};
 use super::inventory::Inventory;
 use super::recorded::RecordedRevision;
 use crate::workload::namespace::Namespace;
-use pod::review::{Draft, Halt, Reasons, ReviewContext};
+use pod::review::{Draft, Reasons, ReviewContext};
 use pod::selector::PodSelector;
 use values::moment::Random;
 use values::selector::{Labels, Selector, SelectorError};
+use values::verdict::Denial;
 
 /// A SidecarSet to inject, in the state to inject.
 #[derive(Clone, Copy, Debug)]
@@ -26,21 +27,21 @@ pub(crate) struct Chosen<'w> {
     pub(crate) revision: &'w str,
 }
 
-/// The SidecarSets to inject, in the order of injection. `namespace` is the Pod's Namespace as the caller
-/// read it, for when the inventory does not have it.
+/// The SidecarSets to inject, in the order of injection. `namespace` is the Pod's Namespace as the caller read it, for when
+/// the inventory does not have it.
 pub(crate) fn choose<'w>(
     draft: &Draft<'_>,
     context: &mut ReviewContext<'_>,
     inventory: &'w Inventory,
-    namespace: Option<&Namespace>,
+    namespace: Result<Option<&Namespace>, &Denial>,
     reasons: &mut Reasons<Reason>,
-) -> Result<Vec<Chosen<'w>>, Halt> {
+) -> Result<Vec<Chosen<'w>>, Denial> {
     let candidates = if reasons.are_wanted() {
         inventory.sidecar_sets().all()
     } else {
         inventory.sidecar_sets().candidates(&draft.namespace, &draft.labels)
     };
-    let namespace = || inventory.namespace(&draft.namespace).or(namespace);
+    let namespace = || inventory.namespace(&draft.namespace).map_or(namespace, |known| Ok(Some(known)));
     let mut chosen = Vec::new();
     for entry in candidates {
         match mismatch(entry, draft, namespace)? {
@@ -64,36 +65,34 @@ pub(crate) fn choose<'w>(
 fn mismatch<'n>(
     entry: &Entry,
     draft: &Draft<'_>,
-    namespace: impl FnOnce() -> Option<&'n Namespace>,
-) -> Result<Option<Reason>, Halt> {
+    namespace: impl Fn() -> Result<Option<&'n Namespace>, &'n Denial>,
+) -> Result<Option<Reason>, Denial> {
     if entry.object.spec.injection_strategy.paused {
         return Ok(Some(Reason::Paused));
     }
-    unselected(entry, draft.labels.as_slice(), namespace).map_err(|open| match open {
-        Open::Namespace => Halt::NeedsNamespace,
-        Open::Selector(error) => Halt::failed(format!(
+    match unselected(entry, draft.labels.as_slice(), || namespace().unwrap_or_default()) {
+        // One that can't be read may be selected.
+        Ok(Some(Reason::OtherNamespace)) => {
+            namespace().map(|_| Some(Reason::OtherNamespace)).map_err(Denial::clone)
+        }
+        Ok(reason) => Ok(reason),
+        Err(error) => Err(Denial::failed(format!(
             "SidecarSet {} may be meant for this Pod, but its spec.selector is invalid: {error}",
             entry.name()
-        )),
-    })
+        ))),
+    }
 }
 
-/// Why it can't be told whether a SidecarSet selects a Pod.
-#[derive(Debug)]
-pub(crate) enum Open<'e> {
-    /// The Pod's Namespace is not known.
-    Namespace,
-    /// `spec.selector` is invalid, and the Pod meets its sound part.
-    Selector(&'e SelectorError),
-}
-
-/// Why a SidecarSet does not select Pods with these labels; `None` where it does. `namespace` gives their
-/// Namespace, where it is needed.
+/// Why a SidecarSet does not select Pods with these labels; `None` where it does. `namespace` gives their Namespace where it
+/// is needed; one that does not exist is not selected by labels.
+///
+/// # Errors
+/// `spec.selector` is invalid, and the Pod meets its sound part.
 pub(crate) fn unselected<'e, 'n>(
     entry: &'e Entry,
     labels: &(impl Labels + ?Sized),
     namespace: impl FnOnce() -> Option<&'n Namespace>,
-) -> Result<Option<Reason>, Open<'e>> {
+) -> Result<Option<Reason>, &'e SelectorError> {
     if matches!(entry.pods, PodSelector::Nothing) {
         return Ok(Some(Reason::EmptySelector));
     }
@@ -106,13 +105,12 @@ pub(crate) fn unselected<'e, 'n>(
         NamespaceSelector::All => {}
         NamespaceSelector::Broken => return Ok(Some(Reason::BrokenNamespaceSelector)),
         NamespaceSelector::Matching(selector) => {
-            let namespace = namespace().ok_or(Open::Namespace)?;
-            if !namespace.labels().is_some_and(|labels| selector.matches(labels)) {
+            if !namespace().is_some_and(|namespace| selector.matches(namespace.labels())) {
                 return Ok(Some(Reason::OtherNamespace));
             }
         }
     }
-    selected.map(|_| None).map_err(Open::Selector)
+    selected.map(|_| None)
 }
 
 /// For each SidecarSet that a canary stands in for, the canary.
@@ -127,7 +125,7 @@ fn revision_to_inject<'w>(
     draft: &Draft<'_>,
     random: &mut Random,
     inventory: &'w Inventory,
-) -> Result<Chosen<'w>, Halt> {
+) -> Result<Chosen<'w>, Denial> {
     let spec = &entry.object.spec;
     let pin = spec.injection_strategy.revision.as_ref().and_then(Pin::of);
     let Some(pin) = pin else { return live(entry) };
@@ -138,7 +136,7 @@ fn revision_to_inject<'w>(
     }
     if let Some(selector) = &spec.update_strategy.selector {
         let selector = Selector::compile(selector).map_err(|error| {
-            Halt::failed(format!(
+            Denial::failed(format!(
                 "SidecarSet {}: spec.updateStrategy.selector is invalid: {error}",
                 entry.name()
             ))
@@ -150,7 +148,7 @@ fn revision_to_inject<'w>(
     match &spec.update_strategy.partition {
         Some(IntOrString::String(text)) => {
             let share = percent(text).ok_or_else(|| {
-                Halt::failed(format!(
+                Denial::failed(format!(
                     "SidecarSet {}: spec.updateStrategy.partition {text:?} is not a percentage",
                     entry.name()
                 ))
@@ -187,9 +185,9 @@ impl<'a> Pin<'a> {
     }
 }
 
-fn live(entry: &Entry) -> Result<Chosen<'_>, Halt> {
+fn live(entry: &Entry) -> Result<Chosen<'_>, Denial> {
     let contribution = entry.contribution.as_ref().map_err(|problem| {
-        Halt::failed(format!(
+        Denial::failed(format!(
             "SidecarSet {} is meant for this Pod, but can't be read: {problem}",
             entry.name()
         ))
@@ -206,7 +204,7 @@ fn live(entry: &Entry) -> Result<Chosen<'_>, Halt> {
     })
 }
 
-fn history<'w>(entry: &'w Entry, pin: &Pin<'_>, inventory: &'w Inventory) -> Result<Chosen<'w>, Halt> {
+fn history<'w>(entry: &'w Entry, pin: &Pin<'_>, inventory: &'w Inventory) -> Result<Chosen<'w>, Denial> {
     let found: Option<&RecordedRevision> = match pin.target {
         // Any ControllerRevision of the namespace would do, if its owner were not looked at.
         Target::Revision(name) => {
@@ -219,7 +217,7 @@ fn history<'w>(entry: &'w Entry, pin: &Pin<'_>, inventory: &'w Inventory) -> Res
         Target::CustomVersion(version) => format!("customVersion {version}"),
     };
     let revision = found.ok_or_else(|| {
-        Halt::failed(format!(
+        Denial::failed(format!(
             "SidecarSet {} injects {}, but namespace {} holds no such ControllerRevision of it; \
              restore the revision or change spec.injectionStrategy.revision",
             entry.name(),
@@ -228,7 +226,7 @@ fn history<'w>(entry: &'w Entry, pin: &Pin<'_>, inventory: &'w Inventory) -> Res
         ))
     })?;
     let restored = revision.restored().map_err(|problem| {
-        Halt::failed(format!(
+        Denial::failed(format!(
             "SidecarSet {} injects {}, but ControllerRevision {} can't be read: {problem}",
             entry.name(),
             named(),

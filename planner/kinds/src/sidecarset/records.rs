@@ -14,19 +14,20 @@ use serde_json::value::RawValue;
 
 use super::contribution::PatchPolicy;
 use super::matching::Chosen;
+use pod::review::Draft;
 use pod::review::lens::Object;
-use pod::review::{Draft, Halt};
 use values::json_patch::{string, write_string};
 use values::merge_patch::merge_patch;
+use values::verdict::Denial;
 
 /// Sets the annotations that the SidecarSets want on the Pod, in their order.
-pub(crate) fn patch_annotations(draft: &mut Draft<'_>, chosen: &[Chosen<'_>]) -> Result<(), Halt> {
+pub(crate) fn patch_annotations(draft: &mut Draft<'_>, chosen: &[Chosen<'_>]) -> Result<(), Denial> {
     for choice in chosen {
         for patch in &choice.contribution.patches {
             for (key, value) in &patch.annotations {
                 let patched = patched(patch.policy, draft.annotation(key), value).map_err(|problem| {
                     let name = choice.entry.name();
-                    Halt::failed(format!(
+                    Denial::failed(format!(
                         "SidecarSet {name} merges JSON into annotation {key} of the Pod, which is not possible: {problem}"
                     ))
                 })?;
@@ -75,7 +76,7 @@ pub(crate) fn record(
     time: &str,
     records: &[Record<'_>],
     hot: &[&str],
-) -> Result<(), Halt> {
+) -> Result<(), Denial> {
     if records.is_empty() {
         return Ok(());
     }
@@ -124,11 +125,11 @@ struct Entry {
 }
 
 /// The new value of a hash annotation: the Pod's entries, those of `records` renewed.
-fn hashes(draft: &Draft<'_>, key: &str, time: &str, records: &[Record<'_>]) -> Result<String, Halt> {
+fn hashes(draft: &Draft<'_>, key: &str, time: &str, records: &[Record<'_>]) -> Result<String, Denial> {
     let present = draft.annotation(key).unwrap_or_default();
     let mut entries = read_entries(present).map_err(|error| {
         let (namespace, name) = (&draft.namespace, &draft.name);
-        Halt::failed(format!(
+        Denial::failed(format!(
             "pod({namespace}/{name}) invalid annotations[{key}] value {present}, unmarshal failed: {error}"
         ))
     })?;

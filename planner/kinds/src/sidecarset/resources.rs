@@ -9,11 +9,12 @@ use serde_json::value::RawValue;
 
 use super::calculator::Value;
 use super::contribution::{Expressions, PreparedExpression, ResourcesRule};
+use pod::review::Draft;
 use pod::review::draft::Container;
-use pod::review::{Draft, Halt};
 use values::json;
 use values::json_patch::string;
 use values::quantity::Quantity;
+use values::verdict::{Denial, refused};
 
 /// cpu and memory of one container, or of all together.
 #[derive(Clone, Debug, Default)]
@@ -37,9 +38,9 @@ pub(crate) fn compute(
     rule: &ResourcesRule,
     draft: &Draft<'_>,
     sidecars: &[Cow<'_, str>],
-) -> Result<String, Halt> {
+) -> Result<String, Denial> {
     let regex = rule.regex.as_ref().map_err(|error| {
-        Halt::failed(format!("invalid regex pattern \"{}\" of resourcesPolicy: {error}", rule.pattern))
+        Denial::failed(format!("invalid regex pattern \"{}\" of resourcesPolicy: {error}", rule.pattern))
     })?;
     let native = draft.init_containers.iter().filter(|container| container.restarts_always);
     let targets: Vec<&Container<'_>> = native
@@ -47,7 +48,7 @@ pub(crate) fn compute(
         .filter(|container| !sidecars.contains(&container.name) && regex.is_match(&container.name))
         .collect();
     if targets.is_empty() {
-        return Err(Halt::failed(format!("no containers match the regex pattern \"{}\"", rule.pattern)));
+        return Err(Denial::failed(format!("no containers match the regex pattern \"{}\"", rule.pattern)));
     }
     let mut limits = Vec::with_capacity(targets.len());
     let mut requests = Vec::with_capacity(targets.len());
@@ -77,7 +78,7 @@ impl Amounts {
     fn read(
         container: &Container<'_>,
         list: Option<BTreeMap<Cow<'_, str>, &RawValue>>,
-    ) -> Result<Self, Halt> {
+    ) -> Result<Self, Denial> {
         let list = list.unwrap_or_default();
         let read = |name: &str| {
             let Some(value) = list.get(name).map(|value| value.get()) else { return Ok(None) };
@@ -104,7 +105,7 @@ impl ResourcesRule {
 }
 
 /// The member `kind` of `resources`, where it has any resource.
-fn evaluate(kind: &str, expressions: &Expressions, amounts: &Amounts) -> Result<Option<String>, Halt> {
+fn evaluate(kind: &str, expressions: &Expressions, amounts: &Amounts) -> Result<Option<String>, Denial> {
     let mut members = Vec::new();
     for (key, word, expression, amount) in [
         ("cpu", "CPU", &expressions.cpu, &amounts.cpu),
@@ -116,7 +117,7 @@ fn evaluate(kind: &str, expressions: &Expressions, amounts: &Amounts) -> Result<
         let result = expression.as_ref().map_err(Clone::clone);
         let result = result.and_then(|expression| expression.evaluate(&Value::Quantity(amount.clone())));
         let quantity = result.map_err(|error| {
-            Halt::failed(format!(
+            Denial::failed(format!(
                 "failed to evaluate {word} {kind} expression: failed to parse expression \"{text}\": {error}"
             ))
         })?;
@@ -125,6 +126,6 @@ fn evaluate(kind: &str, expressions: &Expressions, amounts: &Amounts) -> Result<
     Ok((!members.is_empty()).then(|| format!("\"{kind}\":{{{}}}", members.join(","))))
 }
 
-fn malformed(container: &Container<'_>, problem: &str) -> Halt {
-    Halt::bad_request(format!("resources of container {}: {problem}", container.name))
+fn malformed(container: &Container<'_>, problem: &str) -> Denial {
+    refused(format!("resources of container {}: {problem}", container.name))
 }

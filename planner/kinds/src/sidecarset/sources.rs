@@ -17,9 +17,10 @@ use serde_json::value::RawValue;
 
 use super::contribution::{Source, Transfer};
 use super::records::object;
+use pod::review::Draft;
 use pod::review::draft::Container;
 use pod::review::lens::{Mount, Named, mounts, named};
-use pod::review::{Draft, Halt};
+use values::verdict::{Denial, refused};
 
 /// Bytes of the record of what was replaced, at most: all annotations of an object together have 256 KiB.
 const LONGEST_RECORD: usize = 64 * 1024;
@@ -28,8 +29,8 @@ const LONGEST_RECORD: usize = 64 * 1024;
 pub(crate) struct Sources<'d> {
     draft: &'d Draft<'d>,
     containers: Vec<SourceContainer<'d>>,
-    mounts: OnceCell<Result<SharedMounts<'d>, Halt>>,
-    devices: OnceCell<Result<Vec<Mount<'d>>, Halt>>,
+    mounts: OnceCell<Result<SharedMounts<'d>, Denial>>,
+    devices: OnceCell<Result<Vec<Mount<'d>>, Denial>>,
 }
 
 struct SourceContainer<'d> {
@@ -38,7 +39,7 @@ struct SourceContainer<'d> {
     lists: Lists<'d>,
     /// A sidecar of this pass takes its place.
     is_replaced: bool,
-    env: OnceCell<Result<Vec<Named<'d>>, Halt>>,
+    env: OnceCell<Result<Vec<Named<'d>>, Denial>>,
 }
 
 /// What sidecars may take over from one container, as JSON texts.
@@ -99,12 +100,12 @@ impl<'d> Sources<'d> {
     }
 
     /// The mounts of all containers that were not injected, in the Pod's order.
-    pub(crate) fn shared_mounts(&self) -> Result<&SharedMounts<'d>, Halt> {
-        self.mounts.get_or_init(|| self.read_shared_mounts()).as_ref().map_err(Halt::clone)
+    pub(crate) fn shared_mounts(&self) -> Result<&SharedMounts<'d>, Denial> {
+        self.mounts.get_or_init(|| self.read_shared_mounts()).as_ref().map_err(Denial::clone)
     }
 
     /// The devices of all containers that were not injected, in the Pod's order.
-    pub(crate) fn shared_devices(&self) -> Result<&[Mount<'d>], Halt> {
+    pub(crate) fn shared_devices(&self) -> Result<&[Mount<'d>], Denial> {
         let devices = self.devices.get_or_init(|| {
             let mut devices = Vec::new();
             for source in &self.containers {
@@ -116,11 +117,11 @@ impl<'d> Sources<'d> {
             }
             Ok(devices)
         });
-        devices.as_deref().map_err(Halt::clone)
+        devices.as_deref().map_err(Denial::clone)
     }
 
     /// The variables that a transfer names, as far as its source has them.
-    pub(crate) fn transferred(&self, transfer: &Transfer) -> Result<Vec<&Named<'d>>, Halt> {
+    pub(crate) fn transferred(&self, transfer: &Transfer) -> Result<Vec<&Named<'d>>, Denial> {
         let label = |key: &str| {
             self.draft.labels.iter().find(|(name, _)| name == key).map(|(_, value)| value.as_ref())
         };
@@ -140,7 +141,7 @@ impl<'d> Sources<'d> {
         Ok(transfer.names.iter().filter_map(find).collect())
     }
 
-    fn read_shared_mounts(&self) -> Result<SharedMounts<'d>, Halt> {
+    fn read_shared_mounts(&self) -> Result<SharedMounts<'d>, Denial> {
         let mut shared = SharedMounts::default();
         let mut known = HashSet::new();
         for source in &self.containers {
@@ -163,22 +164,22 @@ impl<'d> Sources<'d> {
 }
 
 impl<'d> SourceContainer<'d> {
-    fn env(&self) -> Result<&[Named<'d>], Halt> {
+    fn env(&self) -> Result<&[Named<'d>], Denial> {
         let env = self.env.get_or_init(|| {
             named(self.lists.env.unwrap_or("null")).map_err(|error| self.malformed("env", &error))
         });
-        env.as_deref().map_err(Halt::clone)
+        env.as_deref().map_err(Denial::clone)
     }
 
-    fn is_injected(&self) -> Result<bool, Halt> {
+    fn is_injected(&self) -> Result<bool, Denial> {
         if !may_be_injected(self.lists.env) {
             return Ok(false);
         }
         is_marked(self.env()?).map_err(|error| self.malformed("env", &error))
     }
 
-    fn malformed(&self, field: &str, error: &serde_json::Error) -> Halt {
-        Halt::bad_request(format!("{field} of container {}: {error}", self.name))
+    fn malformed(&self, field: &str, error: &serde_json::Error) -> Denial {
+        refused(format!("{field} of container {}: {error}", self.name))
     }
 }
 

@@ -16,8 +16,10 @@ use serde_json::Value;
 
 use super::defaulting;
 use crate::workload::submitted::{in_hub_version, read_old};
+use crate::workload::trials::Trials;
 use crate::workload::validation::keep_new_selectors;
 use pod::template::node::{Node, check_types};
+use pod::template::trial::Trial;
 use values::canonical::{Kind, table};
 use values::field::{FieldError, FieldPath};
 use values::read::from_str;
@@ -151,6 +153,17 @@ impl Head {
     }
 }
 
+/// The code with which a SidecarSet is refused: that of OpenKruise (docs/behaviour/api-and-registration.md#codes-of-denials).
+const REFUSAL: u16 = 500;
+
+/// What the API server is asked about a SidecarSet that is created or, with `old`, updated.
+pub fn trials(new: &str, old: Option<&str>) -> Trials {
+    let spec = |object: &str| serde_json::from_str::<Value>(object).ok()?.get("spec").cloned();
+    let old = old.and_then(spec);
+    let trial = spec(new).and_then(|new| Trial::of_sidecars(&new, old.as_ref()));
+    Trials { code: REFUSAL, list: trial.into_iter().collect() }
+}
+
 /// Answers a CREATE or, with `old`, an UPDATE request. Both objects may be of either version. Where `old`
 /// can't be read, `new` is checked on its own.
 pub fn review(new: &str, old: Option<&str>, context: &Context<'_>) -> Verdict {
@@ -162,8 +175,7 @@ pub fn review(new: &str, old: Option<&str>, context: &Context<'_>) -> Verdict {
     let old = read_old(old, KIND, Submitted::read, &mut warnings).map(|old| old.object);
     let validation = validate(&submitted.object, old.as_ref(), context);
     warnings.extend(validation.warnings);
-    // The code of OpenKruise for this webhook (docs/behaviour/api-and-registration.md#codes-of-denials).
-    Verdict::of(&validation.errors, 500, warnings)
+    Verdict::of(&validation.errors, REFUSAL, warnings)
 }
 
 /// Checks a SidecarSet that has its defaults already. `old` is the stored object of an update.

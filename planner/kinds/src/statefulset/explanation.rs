@@ -1,13 +1,11 @@
 //! What stands in the way of a StatefulSet: which Pods block, which budget is used up, what would clear it
 //! ([`crate::workload::explanation`]).
 
-use api::kinds::statefulset::KIND;
-
 use super::scale::Scale;
 use super::update::Update;
 use super::working::{Numbered, Working};
 use crate::workload::blocked_pod::{BlockedPods, not_ready_since};
-use crate::workload::explanation::{Blocker, Explanation};
+use crate::workload::explanation::{Blocker, Explanation, held_as_meant};
 use crate::workload::plan::Problems;
 
 /// Explains what a plan found.
@@ -53,13 +51,9 @@ fn held_back(working: &Working<'_>, scale: &Scale, update: &Update, behind: i64)
     let settings = &working.settings;
     let mut held = Vec::new();
     if behind > 0 {
-        if settings.on_delete {
-            held.push(format!("type OnDelete: {behind} Pods are updated when somebody deletes them"));
-        } else if settings.paused {
-            held.push(format!("paused: {behind} Pods are not updated"));
-        } else if behind <= settings.partition {
-            held.push(format!("partition {}: {behind} Pods stay at older revisions", settings.partition));
-        }
+        let stay = || format!("partition {}: {behind} Pods stay at older revisions", settings.partition);
+        let kept = (behind <= settings.partition).then(stay);
+        held.extend(held_as_meant(&format!("{behind} Pods"), settings.on_delete, settings.paused, kept));
     }
     if update.budget_is_used_up && update.step.actions.is_empty() {
         held.push(format!(
@@ -80,37 +74,25 @@ fn held_back(working: &Working<'_>, scale: &Scale, update: &Update, behind: i64)
 
 /// Why this Pod is not where it belongs.
 fn blocker(working: &Working<'_>, pod: &Numbered<'_>, update: &Update) -> Option<Blocker> {
-    let named = |reason, message: &str, remedy: &str, since| {
-        let (message, remedy) = (message.to_owned(), remedy.to_owned());
-        Some(Blocker { pod: pod.name().to_owned(), reason, message, remedy, since })
+    let named = |reason, message: &str, remedy, since| {
+        Some(Blocker::of_pod(pod.name(), reason, message, remedy, since))
     };
     if let Some(since) = pod.pod().metadata.deletion_timestamp {
         let remedy = "its name is free once it is gone; on a lost node delete it by force";
         return named("Terminating", "is ending", remedy, Some(since));
     }
-    let blocked = BlockedPods {
-        kind: KIND,
-        hooks: &working.set().spec.lifecycle,
-        step: &update.step,
-        held: working.snapshot.held,
-        target: working.update,
-    };
+    let hooks = &working.set().spec.lifecycle;
+    let blocked = BlockedPods::of(working.snapshot, hooks, &update.step, working.update);
     blocked.blocker(&pod.member, || {
         let since = not_ready_since(pod.pod());
         let settings = &working.settings;
         if pod.member.is_specified && (settings.paused || settings.on_delete) {
             let message = "is to be deleted, but the StatefulSet is paused or of type OnDelete";
-            return named(
-                "Held",
-                message,
-                "it goes when the StatefulSet is neither, or by kubectl delete",
-                since,
-            );
+            let remedy = "it goes when the StatefulSet is neither, or by kubectl delete";
+            return named("Held", message, remedy, since);
         }
         if pod.member.is_specified && update.budget_is_used_up {
-            let message = "is to be deleted, but maxUnavailable is used up";
-            let remedy = "it goes when the others are available, or when maxUnavailable is raised";
-            return named("MaxUnavailable", message, remedy, since);
+            return Some(Blocker::of_deletion(pod.name(), since));
         }
         let fit = working.claims.fit(pod.ordinal);
         if working.settings.resizes_claims && fit.compatible && !fit.ready {

@@ -4,14 +4,14 @@
 use api::Raw;
 use api::annotations::LIFECYCLE_TIMESTAMP;
 use api::features::{Feature, FeatureGates};
-use api::kinds::statefulset::{API_VERSION, KIND, StatefulSet};
+use api::kinds::statefulset::StatefulSet;
 use api::labels::{LIFECYCLE_STATE, POD_INDEX, STATEFULSET_POD_NAME};
 use jiff::Timestamp;
 use serde::Deserialize;
 
+use crate::workload::kind::Workload;
 use crate::workload::new_pod::{self, NewClaim, NewMetadata, NewSpec, TemplateError, claim_templates};
 use crate::workload::ordinal;
-use crate::workload::owner::Owner;
 use crate::workload::recipe::Recipe;
 use pod::inplace::Rules;
 use pod::lifecycle::all_hooked;
@@ -45,22 +45,8 @@ pub(super) fn claims(
     templates: Option<&Raw>,
     ordinal: i32,
 ) -> Result<Vec<NewClaim>, TemplateError> {
-    let templates = claim_templates(templates)?;
-    let matched = set.spec.selector.match_labels.iter().flatten();
-    let labels: Vec<(&str, &str)> = matched.map(|(key, value)| (key.as_str(), value.as_str())).collect();
-    let claim = |(template_name, template): (String, _)| {
-        let name = claim_name(&template_name, &set.metadata.name, ordinal);
-        let metadata = NewMetadata {
-            name: &name,
-            generate_name: None,
-            namespace: &set.metadata.namespace,
-            labels: labels.clone(),
-            annotations: Vec::new(),
-            owner: None,
-        };
-        new_pod::claim(template, &metadata)
-    };
-    Ok(templates.into_iter().map(claim).collect())
+    let name = |template: &str| claim_name(template, &set.metadata.name, ordinal);
+    new_pod::claims((&set.metadata.namespace, &set.spec.selector), templates, &[], None, name)
 }
 
 /// The Pod with this ordinal.
@@ -87,7 +73,7 @@ pub(super) fn pod(
         namespace: &set.metadata.namespace,
         labels,
         annotations: vec![(LIFECYCLE_TIMESTAMP, &time)],
-        owner: Some(Owner::of(API_VERSION, KIND, &set.metadata)),
+        owner: Some(set.owner()),
     };
     let templates = claim_templates(recipe.claims.as_ref())?;
     let claims = templates.into_iter().map(|(template, _)| {

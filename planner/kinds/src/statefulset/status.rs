@@ -20,7 +20,6 @@ pub(super) fn observe(working: &Working<'_>, leaving_current: i32) -> StatusPlan
     let stays = |pod: &Numbered<'_>| created(pod) && !pod.is_terminating();
     let (current, update) = (working.current.name(), working.update.name());
     let at_current = count(&|pod| stays(pod) && is_at(pod, current));
-    let stored = set.status.collision_count.unwrap_or(0);
     let mut new = Status {
         observed_generation: set.metadata.generation,
         replicas: count(&created),
@@ -32,7 +31,7 @@ pub(super) fn observe(working: &Working<'_>, leaving_current: i32) -> StatusPlan
         updated_available_replicas: Some(count(&|pod| pod.member.is_available && updated(pod))),
         current_revision: current.to_owned(),
         update_revision: update.to_owned(),
-        collision_count: Some(working.snapshot.collision_count.unwrap_or(stored).max(stored)),
+        collision_count: Some(working.snapshot.collisions(set.status.collision_count)),
         label_selector: selector_text(&set.spec.selector),
         volume_claims: volume_claims(working),
         conditions: set.status.conditions.clone(),

@@ -12,13 +12,12 @@ use super::working::{Content, Numbered, Slot, Working, slot_name};
 use crate::workload::action::{Action, DeleteReason, WriteReason};
 use crate::workload::in_place::{Policy, Turn, UpdateStep, Updates};
 use crate::workload::member::Member;
-use crate::workload::seen::Seen;
 use crate::workload::update_order::UpdateOrder;
 use pod::lifecycle::{self, Flavour, State};
 use pod::observed::ObservedPod;
 
 /// How long a claim waits for a new Pod before it gets one.
-const RESIZE_PATIENCE: SignedDuration = SignedDuration::from_mins(1);
+const RESIZE_TIMEOUT: SignedDuration = SignedDuration::from_mins(1);
 
 /// What the step comes to.
 #[derive(Debug, Default)]
@@ -171,12 +170,8 @@ fn keep_after_all<'a>(
             continue;
         }
         kept.push(pod.name());
-        step.actions.push(Action::WritePod {
-            pod: Seen::pod(pod.pod()),
-            writes: lifecycle::enter(pod.pod(), State::Normal, false, updates.now),
-            reason: WriteReason::KeepAfterAll,
-            revision: String::new(),
-        });
+        let writes = lifecycle::enter(pod.pod(), State::Normal, false, updates.now);
+        step.actions.push(Action::write_pod(pod.pod(), writes, WriteReason::KeepAfterAll));
     }
     kept
 }
@@ -335,7 +330,7 @@ fn new_pod_due(working: &Working<'_>, pod: &Numbered<'_>) -> Option<Timestamp> {
     let created = pod.pod().metadata.creation_timestamp;
     let is_older = created.is_none_or(|created| since == Timestamp::MIN || created < since);
     let is_meant = pod.member.is_updated && working.claims.fit(pod.ordinal).completed && is_older;
-    is_meant.then(|| since.saturating_add(RESIZE_PATIENCE).unwrap_or(working.now))
+    is_meant.then(|| since.saturating_add(RESIZE_TIMEOUT).unwrap_or(working.now))
 }
 
 /// When Pods are replaced since their claims wait for new ones; for looks at the right time.

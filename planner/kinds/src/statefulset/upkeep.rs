@@ -9,7 +9,6 @@ use super::working::{Numbered, Working};
 use crate::workload::action::{Action, WriteReason};
 use crate::workload::membership::Membership;
 use crate::workload::recipe::{claim_names, claim_volumes};
-use crate::workload::seen::Seen;
 
 /// What the step comes to.
 #[derive(Debug, Default)]
@@ -70,12 +69,7 @@ pub(super) fn identity(working: &Working<'_>) -> Upkeep {
         correct_owners(working, pod, false, &mut upkeep);
         let repair = identity::repair(pod.pod(), pod.ordinal, working.snapshot.gates);
         if let Some(write) = repair.filter(|_| !pod.has_ended()) {
-            upkeep.actions.push(Action::WritePod {
-                pod: Seen::pod(pod.pod()),
-                writes: vec![write],
-                reason: WriteReason::KeepIdentity,
-                revision: String::new(),
-            });
+            upkeep.actions.push(Action::write_pod(pod.pod(), vec![write], WriteReason::KeepIdentity));
         }
         let has = |volume: &str| claim_volumes(pod.pod()).any(|known| known == volume);
         let (_, names) = templates.of_pod(pod);

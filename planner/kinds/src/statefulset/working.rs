@@ -14,10 +14,10 @@ use crate::workload::member::{Member, MemberRules};
 use crate::workload::recipe::Cookbook;
 use crate::workload::revision::StoredRevision;
 use crate::workload::snapshot::Snapshot;
+use crate::workload::start::Start;
 use pod::inplace::{self, Rules};
 use pod::lifecycle::State;
 use pod::observed::ObservedPod;
-use values::selector::Selector;
 
 /// As many Pods are created by one plan at most, which holds the JSON of each; their creation leads to the next.
 const BURST: usize = 500;
@@ -93,26 +93,18 @@ pub(super) struct Working<'a> {
     pub(super) claims: Claims<'a>,
 }
 
-/// The revisions of a plan.
-pub(super) struct Revisions<'a> {
-    pub(super) history: Vec<&'a StoredRevision>,
-    pub(super) current: &'a StoredRevision,
-    pub(super) update: &'a StoredRevision,
-}
-
 impl<'a> Working<'a> {
     pub(super) fn new(
         snapshot: &'a Snapshot<'a, StatefulSet>,
-        revisions: Revisions<'a>,
+        Start { selector, history, current, update }: Start<'a>,
         claims: Claims<'a>,
-        selector: &Selector,
         now: Timestamp,
     ) -> Self {
         let set = snapshot.workload;
         let settings = Settings::of(&set.spec, snapshot.gates);
         let rules = Rules::stateful_set(snapshot.gates, snapshot.environment.server);
         let member_rules = MemberRules {
-            update_revision: revisions.update.name(),
+            update_revision: update.name(),
             labels: rules.labels,
             named: Default::default(),
             min_ready_seconds: settings.min_ready_seconds,
@@ -150,7 +142,6 @@ impl<'a> Working<'a> {
         let (slots, missing) = slots(&settings, &pods, &orphans);
         let condemned = pods.into_values().rev().filter(|pod| !settings.ordinals.contains(pod.ordinal));
         let condemned = condemned.collect();
-        let Revisions { history, current, update } = revisions;
         Self {
             snapshot,
             now,

@@ -38,8 +38,8 @@ pub struct SubsetExplanation {
 pub fn explain(snapshot: &Snapshot<'_>) -> Explanation {
     let plan = plan(snapshot);
     let status = plan.status.as_ref().map(|draft| &draft.status);
-    let told = status.map(|status| status.subset_statuses.as_slice()).unwrap_or_default();
-    let subsets: Vec<SubsetExplanation> = told
+    let reported = status.map(|status| status.subset_statuses.as_slice()).unwrap_or_default();
+    let subsets: Vec<SubsetExplanation> = reported
         .iter()
         .map(|subset| SubsetExplanation {
             name: subset.name.clone(),
@@ -71,18 +71,21 @@ fn why(plan: &Plan, subset: &str) -> Vec<String> {
 
 fn next(plan: &Plan) -> Vec<String> {
     let revision = plan.revision.iter().map(|step| format!("record revision {}", step.name()));
-    let adoptions =
-        plan.adoptions.iter().map(|(kind, patch)| format!("adopt {} {}", kind.told(), patch.seen.name));
+    let adoptions = plan
+        .adoptions
+        .iter()
+        .map(|(kind, patch)| format!("adopt {} {}", kind.display_name(), patch.seen.name));
     let creations = plan.creations.iter().map(|creation| match &creation.json {
         Ok(_) => format!("create the workload of subset {}", creation.subset),
         Err(problem) => format!("nothing for subset {}: {problem}", creation.subset),
     });
-    let deletions = plan.deletions.iter().map(|(kind, seen)| format!("delete {} {}", kind.told(), seen.name));
+    let deletions =
+        plan.deletions.iter().map(|(kind, seen)| format!("delete {} {}", kind.display_name(), seen.name));
     let updates = plan.updates.iter().map(|(seen, target)| {
         let Target { replicas, partition, .. } = target;
         format!(
             "bring {} {} up to date: {replicas} replicas, partition {partition}",
-            target.kind.told(),
+            target.kind.display_name(),
             seen.name
         )
     });

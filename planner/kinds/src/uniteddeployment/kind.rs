@@ -73,7 +73,7 @@ impl ChildKind {
     }
 
     /// Its name in Events, which tells it from all others.
-    pub fn told(self) -> &'static str {
+    pub fn display_name(self) -> &'static str {
         match self {
             Self::AdvancedStatefulSet => "AdvancedStatefulSet",
             _ => self.kind(),

@@ -7,6 +7,7 @@ use api::kinds::uniteddeployment::{API_VERSION, KIND, Subset, UnitedDeployment};
 use api::labels::{CONTROLLER_HASH, RESERVED_POD, SUBSET_NAME, UNITED_REVISION};
 use serde_json::{Map, Value, json};
 
+use super::Strategy;
 use super::adaptive::{self, Judgement};
 use super::allocation::{Shares, allocate};
 use super::children::{Child, ChildKind};
@@ -17,10 +18,9 @@ use super::scene::{Conditions, Judgements, Scene};
 pub use super::snapshot::Snapshot;
 use super::status::{Draft, sum_up, tell_revision, updated_since};
 use super::template::{Allowance, Target, new_child};
-use super::{HISTORY_LIMIT, Strategy};
 use crate::workload::ordinal;
 use crate::workload::owner::{Owner, adoption};
-use crate::workload::revision::{self, Choice, Limit, RevisionStep, StoredRevision, Wanted};
+use crate::workload::revision::{self, Choice, HISTORY_LIMIT, Limit, RevisionStep, StoredRevision, Wanted};
 use crate::workload::seen::Seen;
 use values::event::{Event, warning};
 use values::moment::just_after;
@@ -191,11 +191,11 @@ fn unchanged(scene: &Scene<'_>, judgements: Judgements, conditions: &Conditions)
     let united = scene.united;
     let known = united.status.subset_statuses.iter();
     let subsets = &united.spec.topology.subsets;
-    let told = known
+    let reported = known
         .filter(|known| subsets.iter().any(|subset| subset.name == known.name))
         .filter_map(|known| Some((known.name.clone(), known.replicas?)));
     let present = scene.found.places.iter().map(|(name, place)| ((*name).to_owned(), place.child.replicas));
-    let shares: Shares = told.chain(present).collect();
+    let shares: Shares = reported.chain(present).collect();
     let mut status = united.status.clone();
     sum_up(&mut status, scene, &shares, &judgements, conditions);
     let status = Draft { status, provisions: false, complaint: complaint(&scene.found), now: scene.now };
@@ -205,7 +205,7 @@ fn unchanged(scene: &Scene<'_>, judgements: Judgements, conditions: &Conditions)
 /// What is wrong with workloads that are left alone.
 fn complaint(found: &Found<'_>) -> Option<String> {
     let names: Vec<String> =
-        found.nameless.iter().map(|child| format!("{} {}", child.kind.told(), child.name)).collect();
+        found.nameless.iter().map(|child| format!("{} {}", child.kind.display_name(), child.name)).collect();
     let message = format!("no subset is known of {}: label {SUBSET_NAME} is missing", names.join(", "));
     (!names.is_empty()).then_some(message)
 }

@@ -132,7 +132,7 @@ fn subset_statuses(
         }
     }
     names.retain(|name| shares.contains_key(*name) || scene.found.places.contains_key(name));
-    let told = names.into_iter().map(|name| {
+    let reported = names.into_iter().map(|name| {
         let share = shares.get(name).copied().unwrap_or(0);
         let place = scene.found.places.get(name);
         let reserved = judgements.get(name).map_or(0, |judgement| judgement.reserved);
@@ -145,7 +145,7 @@ fn subset_statuses(
             conditions: conditions.get(name).cloned().into_iter().collect(),
         }
     });
-    told.collect()
+    reported.collect()
 }
 
 /// The status as it is to be, but for what comes of the writes.

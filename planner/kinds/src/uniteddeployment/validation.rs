@@ -12,6 +12,7 @@ use serde_json::Value;
 use super::children::ChildKind;
 use super::{Strategy, strategy};
 use crate::workload::submitted::{self, Stored};
+use crate::workload::trials::{self, Trials};
 pub use crate::workload::validation::Context;
 use crate::workload::validation::{
     self, Rules, is_same_selector, negative, validate_numbers, validate_selector,
@@ -76,7 +77,14 @@ pub fn review(new: &str, old: Option<&str>, context: &Context<'_>) -> Verdict {
     validation::review::<United, _>(context, new, old)
 }
 
+/// What the API server is asked about an object that is created or, with `old`, updated.
+pub fn trials(new: &str, old: Option<&str>) -> Trials {
+    trials::of::<United, Context<'_>>(new, old)
+}
+
 impl Rules<United> for Context<'_> {
+    const JUDGED: &'static [&'static str] = &["/spec/template/deploymentTemplate"];
+
     fn validate(&self, new: &Submitted, old: Option<&Submitted>) -> Vec<FieldError> {
         let mut errors = Vec::new();
         let UnitedDeployment { metadata, spec, .. } = &new.stored.united;

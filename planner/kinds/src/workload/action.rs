@@ -196,6 +196,16 @@ pub enum Part<'a> {
 }
 
 impl Action {
+    /// Deletes the Pod as it was looked at, which has no claims of its own.
+    pub(crate) fn delete_pod(pod: &ObservedPod, reason: DeleteReason) -> Self {
+        Self::DeletePod { pod: Seen::pod(pod), claims: Vec::new(), reason }
+    }
+
+    /// Writes to the Pod as it was looked at; no update begins.
+    pub(crate) fn write_pod(pod: &ObservedPod, writes: Vec<PodWrite>, reason: WriteReason) -> Self {
+        Self::WritePod { pod: Seen::pod(pod), writes, reason, revision: String::new() }
+    }
+
     /// The name of the object that changes.
     pub fn object(&self) -> &str {
         match self {

@@ -9,9 +9,10 @@ use jiff::Timestamp;
 
 use super::explanation::Blocker;
 use super::in_place::UpdateStep;
+use super::kind::Workload;
 use super::member::Member;
 use super::revision::StoredRevision;
-use super::snapshot::Refusal;
+use super::snapshot::{Refusal, Snapshot};
 use pod::lifecycle::State;
 use pod::observed::ObservedPod;
 
@@ -30,7 +31,17 @@ pub struct BlockedPods<'w> {
     pub target: &'w StoredRevision,
 }
 
-impl BlockedPods<'_> {
+impl<'w> BlockedPods<'w> {
+    /// Those of the workload of this snapshot.
+    pub(crate) fn of<W: Workload>(
+        snapshot: &Snapshot<'w, W>,
+        hooks: &'w Lifecycle,
+        step: &'w UpdateStep,
+        target: &'w StoredRevision,
+    ) -> Self {
+        Self { kind: W::KIND, hooks, step, held: snapshot.held, target }
+    }
+
     /// Why this Pod is not where it belongs. A Pod that is ready may wait for `budget`.
     pub fn blocker(&self, member: &Member<'_>, budget: impl FnOnce() -> Option<Blocker>) -> Option<Blocker> {
         let (pod, hooks) = (member.pod, self.hooks);

@@ -4,7 +4,6 @@ use api::kinds::shared::Lifecycle;
 use jiff::Timestamp;
 
 use super::action::{Action, DeleteReason, WriteReason};
-use super::seen::Seen;
 use pod::lifecycle;
 use pod::observed::ObservedPod;
 
@@ -15,13 +14,9 @@ pub(crate) fn delete(
     reason: DeleteReason,
     now: Timestamp,
 ) -> Option<Action> {
-    let seen = Seen::pod(pod);
     match lifecycle::before_delete(pod, hooks, now) {
-        None => Some(Action::DeletePod { pod: seen, claims: Vec::new(), reason }),
+        None => Some(Action::delete_pod(pod, reason)),
         Some(writes) if writes.is_empty() => None,
-        Some(writes) => {
-            let (reason, revision) = (WriteReason::PrepareDelete, String::new());
-            Some(Action::WritePod { pod: seen, writes, reason, revision })
-        }
+        Some(writes) => Some(Action::write_pod(pod, writes, WriteReason::PrepareDelete)),
     }
 }

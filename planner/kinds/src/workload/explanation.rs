@@ -18,7 +18,7 @@ use super::status::StatusPlan;
 /// The type of the condition.
 pub const BLOCKED: &str = "kutter.io/Blocked";
 /// How long nothing must have moved before the condition says so.
-const PATIENCE: SignedDuration = SignedDuration::from_mins(1);
+const TIMEOUT: SignedDuration = SignedDuration::from_mins(1);
 /// Blockers that the condition names.
 pub(crate) const NAMED: usize = 3;
 
@@ -50,6 +50,42 @@ pub struct Blocker {
     pub remedy: String,
     /// Since when; none where it is not known, or was so from the start.
     pub since: Option<Timestamp>,
+}
+
+impl Blocker {
+    /// What this Pod waits for.
+    pub(crate) fn of_pod(
+        pod: &str,
+        reason: &'static str,
+        message: impl Into<String>,
+        remedy: &str,
+        since: Option<Timestamp>,
+    ) -> Self {
+        let (message, remedy) = (message.into(), remedy.to_owned());
+        Self { pod: pod.to_owned(), reason, message, remedy, since }
+    }
+
+    /// This Pod is to be deleted, and the budget does not bear it.
+    pub(crate) fn of_deletion(pod: &str, since: Option<Timestamp>) -> Self {
+        let message = "is to be deleted, but maxUnavailable is used up";
+        let remedy = "it goes when the others are available, or when maxUnavailable is raised";
+        Self::of_pod(pod, "MaxUnavailable", message, remedy, since)
+    }
+}
+
+/// A setting by which Pods stay behind the update revision, as its author wants it. `behind` says which, in words;
+/// `kept` is what else keeps them.
+pub(crate) fn held_as_meant(
+    behind: &str,
+    on_delete: bool,
+    paused: bool,
+    kept: Option<String>,
+) -> Option<String> {
+    match (on_delete, paused) {
+        (true, _) => Some(format!("type OnDelete: {behind} are updated when somebody deletes them")),
+        (false, true) => Some(format!("paused: {behind} are not updated")),
+        (false, false) => kept,
+    }
 }
 
 impl fmt::Display for Explanation {
@@ -107,9 +143,9 @@ impl Explanation {
         let standing = (!self.is_complete && !self.is_moving && !self.blockers.is_empty()).then(|| {
             self.blockers.iter().filter_map(|blocker| blocker.since).max().unwrap_or(Timestamp::MIN)
         });
-        let due = standing.map(|since| since.saturating_add(PATIENCE).unwrap_or(now));
+        let due = standing.map(|since| since.saturating_add(TIMEOUT).unwrap_or(now));
         if self.is_moving {
-            status.if_refused(BLOCKED, PATIENCE);
+            status.if_refused(BLOCKED, TIMEOUT);
         }
         let Some(first) = self.blockers.first().filter(|_| due.is_some_and(|due| due <= now)) else {
             status.change_conditions(|conditions| conditions.retain(|condition| condition.kind != BLOCKED));

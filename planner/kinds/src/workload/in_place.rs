@@ -125,12 +125,7 @@ impl Updates<'_> {
             }
             if !writes.is_empty() {
                 busy.insert(member.name());
-                step.actions.push(Action::WritePod {
-                    pod: Seen::pod(pod),
-                    writes,
-                    reason: WriteReason::Progress,
-                    revision: String::new(),
-                });
+                step.actions.push(Action::write_pod(pod, writes, WriteReason::Progress));
             }
         }
         busy

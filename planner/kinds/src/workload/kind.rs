@@ -5,7 +5,7 @@ use std::fmt::{Debug, Display};
 use std::sync::Arc;
 
 use api::features::Feature;
-use api::kinds::ObjectMeta;
+use api::kinds::{Object, ObjectMeta};
 use api::meta::LabelSelector;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -13,6 +13,7 @@ use serde::de::DeserializeOwned;
 use super::action::{Action, Part};
 use super::children::Claim;
 use super::conditions::Condition;
+use super::owner::Owner;
 use super::plan::Plan;
 use super::revision::StoredRevision;
 use super::snapshot::Snapshot;
@@ -22,8 +23,41 @@ use pod::observed::ObservedPod;
 use values::event::Event;
 use values::moment::Moment;
 
+/// What every object has.
+pub trait Parts {
+    /// Its `status`.
+    type Status;
+
+    /// Its metadata.
+    fn metadata(&self) -> &ObjectMeta;
+
+    /// Its metadata, to be changed.
+    fn metadata_mut(&mut self) -> &mut ObjectMeta;
+
+    /// Its status.
+    fn status(&self) -> &Self::Status;
+}
+
+impl<Spec, Status> Parts for Object<Spec, Status> {
+    type Status = Status;
+
+    fn metadata(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn metadata_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
+
+    fn status(&self) -> &Status {
+        &self.status
+    }
+}
+
 /// A kind of workload, as it is stored.
-pub trait Workload: DeserializeOwned + Clone + PartialEq + Debug + Send + Sync + 'static {
+pub trait Workload:
+    Parts<Status: WorkloadStatus> + DeserializeOwned + Clone + PartialEq + Debug + Send + Sync + 'static
+{
     /// Group and version in which it is stored, `apps.kruise.io/v1beta1`.
     const API_VERSION: &'static str;
     /// The kind.
@@ -39,20 +73,14 @@ pub trait Workload: DeserializeOwned + Clone + PartialEq + Debug + Send + Sync +
     const HAS_PLACES: bool = Self::HAS_ORDINALS || Self::HAS_POD_PER_NODE;
     /// The gate with which the images of an update are pulled ahead of it.
     const PRE_DOWNLOAD: Feature = Feature::PreDownloadImageForInPlaceUpdate;
-    /// Its `status`.
-    type Status: WorkloadStatus;
 
-    /// Its metadata.
-    fn metadata(&self) -> &ObjectMeta;
-
-    /// Its metadata, to be changed.
-    fn metadata_mut(&mut self) -> &mut ObjectMeta;
+    /// The owner reference that its children carry.
+    fn owner(&self) -> Owner<'_> {
+        Owner::of(Self::API_VERSION, Self::KIND, self.metadata())
+    }
 
     /// Which Pods belong to it.
     fn selector(&self) -> &LabelSelector;
-
-    /// Its status.
-    fn status(&self) -> &Self::Status;
 
     /// How many Pods it wants, where it goes by their deletion costs when there are too many.
     fn wants_by_cost(&self) -> Option<i32> {
@@ -69,8 +97,11 @@ pub trait Workload: DeserializeOwned + Clone + PartialEq + Debug + Send + Sync +
         false
     }
 
-    /// The name of the Pod that this claim belongs to.
-    fn pod_of_claim(&self, claim: &Claim) -> Option<String>;
+    /// The name of the Pod that this claim belongs to, for kinds whose Pods have claims.
+    fn pod_of_claim(&self, claim: &Claim) -> Option<String> {
+        let _ = claim;
+        None
+    }
 
     /// What the names of its claims begin with, before the ordinal, claims of older revisions included.
     fn claim_stems(&self, pods: &[Arc<ObservedPod>], revisions: &[Arc<StoredRevision>]) -> Vec<String> {
@@ -121,17 +152,30 @@ pub trait WorkloadStatus:
     }
 
     /// The generation of the spec that it speaks of.
-    fn observed_generation(&self) -> Option<i64>;
+    fn observed_generation(&self) -> Option<i64> {
+        None
+    }
 
-    /// The revision that Pods go to.
-    fn update_revision(&self) -> &str;
+    /// The revision that Pods go to, for kinds with revisions.
+    fn update_revision(&self) -> &str {
+        ""
+    }
 
     /// The revision that Pods come from.
-    fn current_revision(&self) -> &str;
+    fn current_revision(&self) -> &str {
+        ""
+    }
 
-    /// The conditions.
-    fn conditions(&self) -> Vec<Condition>;
+    /// How often names of revisions were taken.
+    fn collision_count(&self) -> Option<i32> {
+        None
+    }
+
+    /// The conditions, for kinds that leave it to others to write some.
+    fn conditions(&self) -> Vec<Condition> {
+        Vec::new()
+    }
 
     /// Replaces the conditions.
-    fn set_conditions(&mut self, conditions: Vec<Condition>);
+    fn set_conditions(&mut self, _conditions: Vec<Condition>) {}
 }

@@ -33,17 +33,12 @@ impl Membership {
 
     /// The Pod belongs to it no more.
     pub(crate) fn release(&self, pod: &ObservedPod) -> Action {
-        Self::write(pod, OwnerChange::Remove(self.owner.uid.clone()), WriteReason::Release)
+        write(pod, OwnerChange::Remove(self.owner.uid.clone()), WriteReason::Release)
     }
 
     /// The Pod, which belongs to nobody, belongs to it from now on.
     pub(crate) fn adopt(&self, pod: &ObservedPod) -> Action {
-        Self::write(pod, OwnerChange::Add(Box::new(self.owner.clone())), WriteReason::Adopt)
-    }
-
-    fn write(pod: &ObservedPod, change: OwnerChange, reason: WriteReason) -> Action {
-        let writes = vec![PodWrite { owners: vec![change], ..PodWrite::default() }];
-        Action::WritePod { pod: Seen::pod(pod), writes, reason, revision: String::new() }
+        write(pod, OwnerChange::Add(Box::new(self.owner.clone())), WriteReason::Adopt)
     }
 
     /// The revisions of the history that belong to nobody belong to it from now on.
@@ -58,4 +53,8 @@ impl Membership {
             Action::AdoptChild { kind: CONTROLLER_REVISION, child, patch }
         })
     }
+}
+
+fn write(pod: &ObservedPod, change: OwnerChange, reason: WriteReason) -> Action {
+    Action::write_pod(pod, vec![PodWrite { owners: vec![change], ..PodWrite::default() }], reason)
 }

@@ -6,24 +6,18 @@ use std::sync::Arc;
 /// A Namespace: its labels.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Namespace {
-    /// `None` for a Namespace that does not exist; no selector matches it.
-    labels: Option<BTreeMap<String, String>>,
+    labels: BTreeMap<String, String>,
 }
 
 impl Namespace {
     /// A Namespace with these labels.
     pub fn new(labels: BTreeMap<String, String>) -> Self {
-        Self { labels: Some(labels) }
+        Self { labels }
     }
 
-    /// Stands for a Namespace that does not exist.
-    pub fn missing() -> Self {
-        Self::default()
-    }
-
-    /// The labels; `None` where the Namespace does not exist.
-    pub fn labels(&self) -> Option<&BTreeMap<String, String>> {
-        self.labels.as_ref()
+    /// The labels.
+    pub fn labels(&self) -> &BTreeMap<String, String> {
+        &self.labels
     }
 }
 

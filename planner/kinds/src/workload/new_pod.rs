@@ -3,6 +3,7 @@
 
 use api::Raw;
 use api::conditions::IN_PLACE_UPDATE_READY;
+use api::meta::LabelSelector;
 use api::raw_object::{RawNode, RawObject};
 use serde::Deserialize;
 use thiserror::Error;
@@ -148,8 +149,36 @@ pub fn unmade_volumes(template: &str, claims: Option<&Raw>) -> Vec<String> {
     mounts.flatten().flatten().map(|mount| mount.name).filter(|name| !known.contains(name)).collect()
 }
 
-/// The claim of one template.
-pub fn claim(mut template: RawObject<'_>, metadata: &NewMetadata<'_>) -> NewClaim {
+/// The claims of these templates for one Pod of the workload with this namespace and selector, with the labels that the
+/// selector asks for and those of the Pod. `name` makes the name of a claim from that of its template.
+///
+/// # Errors
+/// A template that is no object.
+pub(crate) fn claims(
+    (namespace, selector): (&str, &LabelSelector),
+    templates: Option<&Raw>,
+    labels_of_pod: &[(&str, &str)],
+    owner: Option<Owner<'_>>,
+    name: impl Fn(&str) -> String,
+) -> Result<Vec<NewClaim>, TemplateError> {
+    let selected = selector.match_labels.iter().flatten();
+    let selected = selected.map(|(key, value)| (key.as_str(), value.as_str()));
+    let labels: Vec<(&str, &str)> = selected.chain(labels_of_pod.iter().copied()).collect();
+    let claim = |(template_name, template): (String, _)| {
+        let metadata = NewMetadata {
+            name: &name(&template_name),
+            generate_name: None,
+            namespace,
+            labels: labels.clone(),
+            annotations: Vec::new(),
+            owner,
+        };
+        claim(template, &metadata)
+    };
+    Ok(claim_templates(templates)?.into_iter().map(claim).collect())
+}
+
+fn claim(mut template: RawObject<'_>, metadata: &NewMetadata<'_>) -> NewClaim {
     let wanted = metadata.over(&mut template);
     let mut claim = RawObject::default();
     claim.insert("apiVersion", RawNode::string("v1"));

@@ -101,7 +101,7 @@ impl Problems {
     /// What stands in the way of the steps, since when their conditions tell of it.
     pub(crate) fn blockers<S: WorkloadStatus>(&self, status: &S) -> Vec<Blocker> {
         let conditions = status.conditions();
-        let told = [(&self.scale, S::FAILED_SCALE.0), (&self.update, S::FAILED_UPDATE.0)];
+        let reported = [(&self.scale, S::FAILED_SCALE.0), (&self.update, S::FAILED_UPDATE.0)];
         let blocker = |(problem, kind): (&Option<String>, &str)| {
             Some(Blocker {
                 pod: String::new(),
@@ -111,7 +111,7 @@ impl Problems {
                 since: condition(&conditions, kind).and_then(|known| known.since()),
             })
         };
-        told.into_iter().filter_map(blocker).collect()
+        reported.into_iter().filter_map(blocker).collect()
     }
 }
 

@@ -14,13 +14,15 @@ use api::kinds::imagepulljob::{API_VERSION, KIND, Spec};
 use api::kinds::shared::{
     CompletionPolicy, CompletionPolicyType, InPlaceUpdateStrategy, IntOrString, PullPolicy, SandboxConfig,
 };
-use api::labels::{CONTROLLER_REVISION_HASH, IMAGE_PREDOWNLOAD_IGNORED, PRE_PREDOWNLOAD_CREATED};
+use api::labels::{
+    CONTROLLER_HASH, CONTROLLER_REVISION_HASH, IMAGE_PREDOWNLOAD_IGNORED, PRE_PREDOWNLOAD_CREATED,
+};
 use api::meta::{LabelSelector, LabelSelectorRequirement};
 use serde::{Deserialize, Serialize};
 
 use crate::workload::action::{Action, CONTROLLER_REVISION, IMAGE_PULL_JOB};
 use crate::workload::children::Child;
-use crate::workload::kind::Workload;
+use crate::workload::kind::{Workload, WorkloadStatus};
 use crate::workload::owner::Owner;
 use crate::workload::revision::{RevisionData, StoredRevision};
 use crate::workload::seen::Seen;
@@ -113,6 +115,38 @@ pub struct Rollout<'a> {
 pub fn is_enabled<W: Workload>(snapshot: &Snapshot<'_, W>) -> bool {
     let gates = [Feature::KruiseDaemon, W::PRE_DOWNLOAD];
     snapshot.environment.pull_jobs && gates.into_iter().all(|gate| snapshot.gates.enabled(gate))
+}
+
+/// Plans the download for a workload whose Pods come from one revision. `updated_ready` are the updated Pods that are
+/// ready, by its status.
+pub(crate) fn from_one_revision<W: Workload>(
+    snapshot: &Snapshot<'_, W>,
+    (current, update): (&StoredRevision, &StoredRevision),
+    settings: &PreDownloadSettings,
+    updated_ready: i32,
+    worthwhile: impl FnOnce() -> bool,
+) -> Vec<Action> {
+    if !is_enabled(snapshot) {
+        return Vec::new();
+    }
+    if current.name() == update.name() {
+        return clear(snapshot.children);
+    }
+    let workload = snapshot.workload;
+    let is_known = workload.status().update_revision() == update.name();
+    let rollout = Rollout {
+        owner: workload.owner(),
+        namespace: &workload.metadata().namespace,
+        selector: workload.selector(),
+        hash_label: CONTROLLER_HASH,
+        old: &[current],
+        update,
+        settings,
+        updated_ready: if is_known { updated_ready } else { 0 },
+        worthwhile: worthwhile(),
+    };
+    // A template that can't be read is told of where Pods are updated.
+    plan(&rollout).unwrap_or_default()
 }
 
 /// Whether images are pulled ahead at all. `max_unavailable` is the number of Pods that are updated at a

@@ -16,7 +16,7 @@ mod template;
 mod tests;
 
 pub use data::RevisionData;
-pub(crate) use history::unused;
+pub(crate) use history::{HISTORY_LIMIT, unused};
 pub use history::{Limit, current, history, obsolete, sorted};
 pub use step::{Choice, NewRevision, RevisionStep, Wanted, choose};
 pub use stored::{Author, StoredRevision, restored_template};

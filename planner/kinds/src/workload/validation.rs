@@ -34,6 +34,8 @@ pub struct Context<'a> {
 pub(crate) trait Rules<T: Stored> {
     /// The HTTP status code with which a create and an update are refused.
     const REFUSALS: (u16, u16) = (422, 422);
+    /// Pointers to the workloads in the object whose Pod templates the API server judges.
+    const JUDGED: &'static [&'static str] = &[];
 
     /// What is wrong with an object that is created, or that takes the place of another one.
     fn validate(&self, new: &Submitted<T>, old: Option<&Submitted<T>>) -> Vec<FieldError>;

@@ -142,8 +142,8 @@ pub fn replicas(spread: &Spread, custom: &CustomWorkloads, workload: &Value) -> 
         return replicas_at(workload, given).map(Some);
     }
     let target = spread.target();
-    let told = replicas_at(workload, [built_in_path(&target.kind)]).ok();
-    Ok(told.or(is_built_in(target).then_some(1)))
+    let reported = replicas_at(workload, [built_in_path(&target.kind)]).ok();
+    Ok(reported.or(is_built_in(target).then_some(1)))
 }
 
 /// The Pods of the target that belong to something between it and them. Admission has followed their owners, and its

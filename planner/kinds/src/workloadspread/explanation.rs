@@ -201,13 +201,13 @@ pub fn explain(spread: &Spread, pods: &[ObservedPod]) -> Report {
             || Workload::of_pod(pod).as_ref() == Some(spread.target());
         pod.is_active() && spread.selects(&pod.metadata.labels) && (is_marked || is_owned)
     };
-    let mut told: Vec<(String, Standing)> = pods
+    let mut reported: Vec<(String, Standing)> = pods
         .iter()
         .filter(is_meant)
         .map(|pod| (pod.metadata.name.to_string(), Standing::of(spread, pod)))
         .collect();
-    told.sort_by(|(one, _), (other, _)| one.cmp(other));
-    Report { versions: versions.collect(), pods: told }
+    reported.sort_by(|(one, _), (other, _)| one.cmp(other));
+    Report { versions: versions.collect(), pods: reported }
 }
 
 #[cfg(test)]

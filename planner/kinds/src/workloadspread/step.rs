@@ -1,14 +1,13 @@
 //! The step of the Pod mutation: which subset a new Pod comes into
 //! (docs/behaviour/workloadspread.md#choice-of-a-subset).
 //!
-//! The step knows the WorkloadSpreads and nothing else. Where it needs more, it says so, the webhook finds it out,
-//! and the review is decided again with it:
+//! The webhook finds the placement out before the steps run, and the step carries it out:
 //!
 //! ```text
-//!   decide --> Needs(Owner)  --read-->   Findings.owners --> decide again
-//!          --> Needs(Place)  --claim-->  Findings.place  --> decide again
-//!          --> Member        the Pod comes into a subset     Nothing   it stays as it is
-//!          --> Refused       it needs a subset, and none takes it
+//!   choose --> Owner   who manages this object?  --read-->  choose again
+//!          --> Slot    which subset has one?     --claim--> Placement
+//!          --> Known   nothing has to be asked              Placement, or none
+//!   place  --> the Pod comes into the subset, stays as it is, or is refused
 //! ```
 
 use std::borrow::Cow;
@@ -30,55 +29,51 @@ use super::spreads::Spreads;
 use pod::review::draft::Controller;
 use pod::review::{Draft, Reasons, ReviewContext};
 use values::json_patch::Patch;
-use values::selector::Labels;
 use values::verdict::Denial;
 
-/// What has to be found out before the step can be decided.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Need {
-    /// Who manages this object of the Pod's namespace.
-    Owner(OwnerReference),
-    /// A place in a subset.
-    Place(Wanted),
+/// Where a Pod is placed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Placement {
+    /// The WorkloadSpread that divides the Pod.
+    spread: String,
+    /// The subset that takes it, if any does.
+    subset: Option<String>,
+    /// What a Pod without a name is known by.
+    uid: String,
 }
 
-/// A place that a Pod wants.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Wanted {
-    /// The WorkloadSpread that gives it.
-    pub spread: Spread,
-    version: String,
-    id: String,
-}
-
-impl Wanted {
-    /// The claim on the place. `replicas` are those of the workload; they matter where a subset takes a share.
-    pub fn claim(&self, replicas: Option<i32>) -> Claim {
-        let event = PodEvent::Creation { id: self.id.clone() };
-        Claim { version: self.version.clone(), replicas, event }
-    }
-}
-
-/// What was found out.
-#[derive(Clone, Debug, Default)]
-pub struct Findings {
-    /// Owners that were read.
-    pub owners: Owners,
-    /// The place: the WorkloadSpread that was asked, and the subset if one takes the Pod.
-    pub place: Option<(String, Option<String>)>,
-}
-
-/// What becomes of a Pod.
+/// What is known of a Pod's placement.
 #[derive(Debug)]
-pub enum Decision<'s> {
-    /// It stays as it is.
-    Nothing,
-    /// Something has to be found out first.
-    Needs(Need),
-    /// It comes into a subset.
-    Member(Member<'s>),
-    /// The Pod is not let through.
-    Refused(Denial),
+pub enum Choice<'s> {
+    /// The placement; `None` where no WorkloadSpread divides the Pod.
+    Known(Option<Placement>),
+    /// It hangs on who manages this object of the Pod's namespace.
+    Owner(OwnerReference),
+    /// It hangs on which subset has a slot.
+    Slot(SlotRequest<'s>),
+}
+
+/// A slot that a Pod needs in some subset.
+#[derive(Debug)]
+pub struct SlotRequest<'s> {
+    /// The WorkloadSpread that gives it.
+    pub spread: &'s Spread,
+    version: String,
+    name: String,
+    uid: String,
+}
+
+impl SlotRequest<'_> {
+    /// The claim on the slot. `replicas` are those of the workload; they matter where a subset takes a share.
+    pub fn claim(&self, replicas: Option<i32>) -> Claim {
+        let id = if self.name.is_empty() { &self.uid } else { &self.name };
+        Claim { version: self.version.clone(), replicas, event: PodEvent::Creation { id: id.clone() } }
+    }
+
+    /// The placement by the subset that gave one, if any did.
+    pub fn placement(self, subset: Option<String>) -> Placement {
+        Placement { spread: self.spread.name().to_owned(), subset, uid: self.uid }
+    }
 }
 
 /// A Pod that comes into a subset.
@@ -95,89 +90,87 @@ impl Member<'_> {
     }
 }
 
-/// Decides the step for a Pod that is to be created.
-pub fn decide<'s>(
+/// Whether a WorkloadSpread may divide the Pod.
+pub fn concerns(draft: &Draft<'_>, context: &ReviewContext<'_>, spreads: &Spreads) -> bool {
+    draft.controller.is_some()
+        && !spreads.of(&draft.namespace).is_empty()
+        && context.gates.enabled(Feature::WorkloadSpread)
+}
+
+/// Chooses the placement of a Pod that is to be created, as far as it is known with these owners.
+pub fn choose<'s>(
     draft: &Draft<'_>,
     context: &ReviewContext<'_>,
     spreads: &'s Spreads,
-    findings: &Findings,
-    reasons: &mut Reasons<Reason>,
-) -> Decision<'s> {
-    let of_namespace = spreads.of(&draft.namespace);
-    let Some(controller) = draft.controller.as_ref().filter(|_| !of_namespace.is_empty()) else {
-        return Decision::Nothing;
+    owners: &Owners,
+) -> Choice<'s> {
+    let Some(controller) = draft.controller.as_ref().filter(|_| concerns(draft, context, spreads)) else {
+        return Choice::Known(None);
     };
     // A list that can't be read leaves Pods of other kinds alone.
     let custom = spreads.custom().unwrap_or(&custom::NONE);
     let labels = draft.labels.as_slice();
-    if !context.gates.enabled(Feature::WorkloadSpread) {
-        return Decision::Nothing;
-    }
-    let found = match find(&reference(controller), labels, of_namespace, custom, &findings.owners) {
-        Found::Nothing => None,
-        Found::NeedsOwner(owner) => return Decision::Needs(Need::Owner(owner)),
-        Found::Spread(spread) => Some(spread),
+    let spread = match find(&reference(controller), labels, spreads.of(&draft.namespace), custom, owners) {
+        Found::Nothing => return Choice::Known(None),
+        Found::NeedsOwner(owner) => return Choice::Owner(owner),
+        Found::Spread(spread) => spread,
     };
-    if reasons.are_wanted() {
-        for other in
-            of_namespace.iter().filter(|other| found.is_none_or(|found| found.name() != other.name()))
-        {
-            reasons.note(other.name(), || Reason::of_other(other, labels));
-        }
-    }
-    let Some(spread) = found else { return Decision::Nothing };
-    let mut uid = String::new();
     let subset = if let Some(only) = spread.only_subset() {
         Some(only)
     } else if spread.goes_by_ordinal() {
         ordinal::subset_of(spread, &draft.name)
     } else {
-        if draft.name.is_empty() {
-            uid = context.moment.random().uuid();
-        }
-        match &findings.place {
-            Some((name, place)) if name == spread.name() => {
-                place.as_ref().and_then(|name| spread.subset(name))
-            }
-            _ => {
-                return Decision::Needs(Need::Place(wanted(
-                    spread, spreads, draft, controller, &uid, labels,
-                )));
-            }
-        }
+        let version = spreads.versioned().version(&controller.kind, labels).to_owned();
+        let uid = if draft.name.is_empty() { context.moment.random().uuid() } else { String::new() };
+        return Choice::Slot(SlotRequest { spread, version, name: draft.name.to_string(), uid });
     };
-    match subset {
+    Choice::Known(Some(Placement {
+        spread: spread.name().to_owned(),
+        subset: subset.map(|subset| subset.name.clone()),
+        uid: String::new(),
+    }))
+}
+
+/// Carries out the placement; `None` where the Pod stays as it is.
+///
+/// # Errors
+/// No subset takes the Pod, which needs one.
+pub fn place<'s>(
+    draft: &Draft<'_>,
+    context: &ReviewContext<'_>,
+    spreads: &'s Spreads,
+    placement: Option<&Placement>,
+    reasons: &mut Reasons<Reason>,
+) -> Result<Option<Member<'s>>, Denial> {
+    if reasons.are_wanted() && concerns(draft, context, spreads) {
+        let is_other = |other: &&Spread| placement.is_none_or(|placement| placement.spread != other.name());
+        for other in spreads.of(&draft.namespace).iter().filter(is_other) {
+            reasons.note(other.name(), || Reason::of_other(other, draft.labels.as_slice()));
+        }
+    }
+    let Some(Placement { spread, subset, uid }) = placement else { return Ok(None) };
+    // One that is gone since divides nothing.
+    let Some(spread) = spreads.get(&draft.namespace, spread) else { return Ok(None) };
+    match subset.as_ref().and_then(|name| spread.subset(name)) {
         Some(subset) => {
             reasons.note(spread.name(), || Reason::Subset(subset.name.clone()));
-            let matched = Matched { name: spread.name().to_owned(), subset: subset.name.clone(), uid };
-            Decision::Member(Member { subset, matched })
+            let matched =
+                Matched { name: spread.name().to_owned(), subset: subset.name.clone(), uid: uid.clone() };
+            Ok(Some(Member { subset, matched }))
         }
         None if spread.requires_subset() => {
             reasons.note(spread.name(), || Reason::Required);
+            let name = spread.name();
             let message = format!(
-                "no subset of WorkloadSpread {} takes the Pod, which its annotation {REQUIRE_SUBSET} asks for",
-                spread.name()
+                "no subset of WorkloadSpread {name} takes the Pod, which its annotation {REQUIRE_SUBSET} asks for"
             );
-            Decision::Refused(Denial { code: 403, message })
+            Err(Denial::new(403, message))
         }
         None => {
             reasons.note(spread.name(), || Reason::NoPlace);
-            Decision::Nothing
+            Ok(None)
         }
     }
-}
-
-fn wanted(
-    spread: &Spread,
-    spreads: &Spreads,
-    draft: &Draft<'_>,
-    controller: &Controller<'_>,
-    uid: &str,
-    labels: &(impl Labels + ?Sized),
-) -> Wanted {
-    let id = if uid.is_empty() { draft.name.to_string() } else { uid.to_owned() };
-    let version = spreads.versioned().version(&controller.kind, labels).to_owned();
-    Wanted { spread: spread.clone(), version, id }
 }
 
 fn reference(controller: &Controller<'_>) -> OwnerReference {

@@ -129,7 +129,7 @@ fn the_time_is_shared_by_the_steps() {
 
 #[test]
 fn what_can_not_be_enforced_is_told() {
-    let told = |settings: &Settings, edit: fn(&mut Value)| {
+    let reported = |settings: &Settings, edit: fn(&mut Value)| {
         let pod = pod(r#"{"envoy":1}"#, edit);
         let (after, warnings) = reviewed(&pod, settings);
         assert_eq!(after, pod);
@@ -137,17 +137,17 @@ fn what_can_not_be_enforced_is_told() {
     };
     let because = |reason: &str| format!("container exit priority is not enforced: {reason}");
     let windows = |pod: &mut Value| pod["spec"]["os"] = json!({"name": "windows"});
-    assert_eq!(told(&settings(), windows), because("the Pod runs on Windows"));
+    assert_eq!(reported(&settings(), windows), because("the Pod runs on Windows"));
     let at_once = |pod: &mut Value| pod["spec"]["terminationGracePeriodSeconds"] = json!(0);
-    assert_eq!(told(&settings(), at_once), because("terminationGracePeriodSeconds is 0"));
+    assert_eq!(reported(&settings(), at_once), because("terminationGracePeriodSeconds is 0"));
     let mirror = |pod: &mut Value| pod["metadata"]["annotations"]["kubernetes.io/config.mirror"] = json!("x");
-    assert_eq!(told(&settings(), mirror), because("the kubelet runs the Pod from a file"));
+    assert_eq!(reported(&settings(), mirror), because("the kubelet runs the Pod from a file"));
     let hook = |pod: &mut Value| pod["metadata"]["annotations"][MODE] = json!("Hook");
-    assert_eq!(told(&Settings::default(), hook), because("the manager has no --exit-hook-image"));
+    assert_eq!(reported(&Settings::default(), hook), because("the manager has no --exit-hook-image"));
     let in_place =
         |pod: &mut Value| pod["spec"]["readinessGates"] = json!([{"conditionType": "InPlaceUpdateReady"}]);
     assert_eq!(
-        told(&Settings::default(), in_place),
+        reported(&Settings::default(), in_place),
         because(
             "the Pod has the readiness gate InPlaceUpdateReady: updates in place change spec.containers only"
         )
@@ -437,31 +437,31 @@ fn native_sidecars_are_listed_in_reverse_order() {
 
 #[test]
 fn the_order_is_told() {
-    let told = |pod: &Value| order(&pod.to_string());
+    let reported = |pod: &Value| order(&pod.to_string());
     let equal = r#"{"log-agent":1,"envoy":1,"own":2}"#;
     let sent = pod(equal, |pod| {
         pod["spec"]["initContainers"] =
             json!([{"name": "setup"}, {"name": "own", "restartPolicy": "Always"}]);
     });
-    assert_eq!(told(&sent), None, "admission has not seen it");
+    assert_eq!(reported(&sent), None, "admission has not seen it");
     let by_hooks = "containers end in this order (mode Hook): main, then log-agent and envoy, then own";
-    assert_eq!(told(&mutated(&sent)).as_deref(), Some(by_hooks));
+    assert_eq!(reported(&mutated(&sent)).as_deref(), Some(by_hooks));
     let native = Settings { mode: Mode::NativeSidecar, ..settings() };
     let (moved, _) = reviewed(&pod(r#"{"main":2,"log-agent":1}"#, |_| {}), &native);
     let as_sidecars = "containers end in this order (mode NativeSidecar): envoy, then log-agent, then main";
-    assert_eq!(told(&moved).as_deref(), Some(as_sidecars));
-    assert_eq!(told(&mutated(&pod("{}", |_| {}))), None);
+    assert_eq!(reported(&moved).as_deref(), Some(as_sidecars));
+    assert_eq!(reported(&mutated(&pod("{}", |_| {}))), None);
 }
 
 #[test]
 fn a_change_of_a_running_pod_is_told() {
-    let told = |old: &str, new: &str| {
+    let reported = |old: &str, new: &str| {
         let [old, new] = [old, new].map(|order| pod(order, |_| {}).to_string());
         change_without_effect(Some(&old), Some(&new), &FeatureGates::default())
     };
-    assert_eq!(told("{}", "{}"), None);
+    assert_eq!(reported("{}", "{}"), None);
     let expected = "kruise.io/container-exit-priority has no effect on a running Pod";
-    assert_eq!(told("{}", r#"{"envoy":1}"#).as_deref(), Some(expected));
+    assert_eq!(reported("{}", r#"{"envoy":1}"#).as_deref(), Some(expected));
     assert_eq!(change_without_effect(Some("{}"), None, &FeatureGates::default()), None);
 }
 

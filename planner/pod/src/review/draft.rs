@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use super::lens::{ContainerLens, Object, PodText, Text, text_or_empty};
 use values::json::Spanned;
 use values::json_patch::{self, ApplyError, Patch, Pointer, write_string};
-use values::verdict::{Denial, Verdict};
+use values::verdict::Denial;
 
 const ANNOTATIONS: &str = "/metadata/annotations";
 
@@ -302,10 +302,10 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// The answer: all edits in order.
-    pub fn finish(mut self) -> Verdict {
+    /// All edits in order, and the warnings.
+    pub fn finish(mut self) -> (Patch, Vec<String>) {
         self.write_annotations();
-        Verdict::Allow { edits: self.patch, warnings: self.warnings }
+        (self.patch, self.warnings)
     }
 
     fn write_annotations(&mut self) {

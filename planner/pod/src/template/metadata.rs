@@ -106,6 +106,19 @@ pub fn validate_selector(selector: &LabelSelector, path: &FieldPath, errors: &mu
     validate_label_selector(&Node::new(&value, path.clone()), true, errors);
 }
 
+/// `metadata.labels['key']` as its path and its key.
+pub fn split_subscript(field_path: &str) -> Option<(&str, &str)> {
+    let (path, key) = field_path.strip_suffix("']")?.split_once("['")?;
+    if path.is_empty() { None } else { Some((path, key)) }
+}
+
+/// Checks the key of a label or annotation; annotations may be in upper case.
+pub fn validate_subscript(field: &str, key: &str, path: &FieldPath, errors: &mut Vec<FieldError>) {
+    let lower = key.to_lowercase();
+    let key = if field == "metadata.annotations" { lower.as_str() } else { key };
+    invalid(path, key, names::qualified_name(key), errors);
+}
+
 /// Texts as Go prints a map of them: `map[string]string{"a":"b"}`, sorted.
 pub(crate) fn go_map<'a>(entries: impl Iterator<Item = (&'a str, &'a str)>) -> String {
     let entries: BTreeMap<&str, &str> = entries.collect();

@@ -8,8 +8,6 @@ const LABEL_VALUE: &str = "a valid label must be an empty string or consist of a
 const DNS_LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character";
 const DNS_LABEL_REGEX: &str = "[a-z0-9]([-a-z0-9]*[a-z0-9])?";
 const DNS_SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character";
-const ENVIRONMENT_NAME: &str = "a valid environment variable name must consist of alphabetic characters, digits, '_', '-', or '.', and must not start with a digit";
-const CONFIG_KEY: &str = "a valid config key must consist of alphanumeric characters, '-', '_' or '.'";
 const HEADER_NAME: &str = "a valid HTTP header must consist of alphanumeric characters or '-'";
 const PERCENT: &str = "a valid percent string must be a numeric string followed by an ending '%'";
 
@@ -132,40 +130,6 @@ pub fn label_value(text: &str) -> Vec<String> {
     messages
 }
 
-/// The name of an environment variable.
-pub(crate) fn environment_name(text: &str) -> Vec<String> {
-    let mut messages = Vec::new();
-    let body = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
-    let first = text.bytes().next().is_some_and(|byte| body(byte) && !byte.is_ascii_digit());
-    if !first || !text.bytes().all(body) {
-        let examples = ["my.env-name", "MY_ENV.NAME", "MyEnvName1"];
-        messages.push(regex_message(ENVIRONMENT_NAME, "[-._a-zA-Z][-._a-zA-Z0-9]*", &examples));
-    }
-    messages.extend(directory_prefix(text));
-    messages
-}
-
-/// A key of a ConfigMap or Secret.
-pub(crate) fn config_key(text: &str) -> Vec<String> {
-    let mut messages = Vec::new();
-    if text.len() > 253 {
-        messages.push(too_long_message(253));
-    }
-    if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte)) {
-        messages.push(regex_message(CONFIG_KEY, "[-._a-zA-Z0-9]+", &["key.name", "KEY_NAME", "key-name"]));
-    }
-    messages.extend(directory_prefix(text));
-    messages
-}
-
-fn directory_prefix(text: &str) -> Option<String> {
-    match text {
-        "." => Some("must not be '.'".to_owned()),
-        ".." => Some("must not be '..'".to_owned()),
-        _ => text.starts_with("..").then(|| "must not start with '..'".to_owned()),
-    }
-}
-
 /// The name of an HTTP header.
 pub(crate) fn header_name(text: &str) -> Option<String> {
     let valid = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
@@ -198,21 +162,6 @@ pub(crate) fn percent(text: &str) -> Option<String> {
     let digits = text.strip_suffix('%').unwrap_or_default();
     let valid = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
     (!valid).then(|| regex_message(PERCENT, "[0-9]+%", &["1%", "93%"]))
-}
-
-/// The name of a kernel parameter.
-pub(crate) fn is_sysctl(text: &str) -> bool {
-    text.len() <= 253 && text.split(['.', '/']).all(|segment| is_word(segment, is_lower, b"-_"))
-}
-
-/// An IP address. As in Kubernetes, leading zeros in IPv4 are decimal.
-pub(crate) fn is_ip_address(text: &str) -> bool {
-    let decimal = |part: &str| {
-        let digits = (1..=16).contains(&part.len()) && part.bytes().all(|byte| byte.is_ascii_digit());
-        digits && part.parse::<u64>().is_ok_and(|number| number <= 255)
-    };
-    let sloppy = text.split('.').count() == 4 && text.split('.').all(decimal);
-    sloppy || text.parse::<std::net::IpAddr>().is_ok()
 }
 
 #[cfg(test)]
@@ -250,21 +199,14 @@ mod tests {
     }
 
     #[test]
-    fn values_keys_and_ports() {
+    fn values_and_ports() {
         assert!(label_value("").is_empty() && label_value("a_b.c").is_empty());
         assert_eq!(label_value("-a").len(), 1);
-        assert!(environment_name("_my.env-1").is_empty());
-        assert_eq!(environment_name("1a").len(), 1);
-        assert_eq!(environment_name(".."), ["must not be '..'"]);
-        assert_eq!(config_key("..x"), ["must not start with '..'"]);
-        assert_eq!(config_key("a b").len(), 1);
         assert!(port_name("http-1").is_empty());
         assert_eq!(port_name("123"), ["must contain at least one letter (a-z)"]);
         assert_eq!(port_name("a--b"), ["must not contain consecutive hyphens"]);
         assert_eq!(port_name(&format!("a{}", "b".repeat(15))), ["must be no more than 15 characters"]);
         assert!(percent("150%").is_none() && percent("5").is_some() && percent("%").is_some());
         assert!(header_name("X-A").is_none() && header_name("X A").is_some());
-        assert!(is_sysctl("net.ipv4/tcp_syncookies") && !is_sysctl("Net") && !is_sysctl(""));
-        assert!(is_ip_address("010.1.2.3") && is_ip_address("::1") && !is_ip_address("1.2.3.256"));
     }
 }

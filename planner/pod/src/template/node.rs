@@ -52,28 +52,16 @@ impl<'a> Node<'a> {
 
     /// A text member; empty when absent.
     pub fn text(&self, name: &str) -> &'a str {
-        self.text_option(name).unwrap_or_default()
-    }
-
-    pub(crate) fn text_option(&self, name: &str) -> Option<&'a str> {
-        self.get(name).and_then(Value::as_str)
+        self.get(name).and_then(Value::as_str).unwrap_or_default()
     }
 
     /// A number member; 0 when absent.
     pub(crate) fn integer(&self, name: &str) -> i64 {
-        self.integer_option(name).unwrap_or_default()
-    }
-
-    pub(crate) fn integer_option(&self, name: &str) -> Option<i64> {
-        self.get(name).and_then(Value::as_i64)
-    }
-
-    pub(crate) fn flag(&self, name: &str) -> Option<bool> {
-        self.get(name).and_then(Value::as_bool)
+        self.get(name).and_then(Value::as_i64).unwrap_or_default()
     }
 
     pub(crate) fn is_true(&self, name: &str) -> bool {
-        self.flag(name) == Some(true)
+        self.get(name).and_then(Value::as_bool) == Some(true)
     }
 
     /// The elements of a list member.
@@ -106,11 +94,6 @@ impl<'a> Node<'a> {
             .flatten()
             .map(|(key, value)| (key.as_str(), value))
             .filter(|(_, value)| !value.is_null())
-    }
-
-    /// A quantity member.
-    pub(crate) fn quantity(&self, name: &str) -> Option<Quantity> {
-        self.get(name).and_then(quantity)
     }
 }
 

@@ -6,10 +6,6 @@ use super::*;
 use values::field::aggregate;
 use values::json_patch::{self, Pointer};
 
-mod containers;
-mod pods;
-mod volumes;
-
 /// A valid template with one of everything that the cases change.
 fn template() -> Value {
     let template = json!({
@@ -109,40 +105,96 @@ fn labels_and_annotations_are_reported_without_metadata_in_the_path() {
 }
 
 #[test]
-fn annotations_that_kubernetes_reads_are_checked() {
+fn common_mistakes_are_found_without_a_cluster() {
+    let duplicate = "spec.initContainers[0].name: Duplicate value: \"c\"";
+    let policies = "supported values: \"Always\", \"IfNotPresent\", \"Never\"";
+    let policy = format!("spec.containers[0].imagePullPolicy: Unsupported value: \"Maybe\": {policies}");
     check(&[
         (
-            &[(
-                "/metadata/annotations",
-                json!({"container.apparmor.security.beta.kubernetes.io/x": "odd",
-                       "seccomp.security.alpha.kubernetes.io/pod": "odd", "kubernetes.io/config.mirror": "m"}),
-            )],
+            &[("/spec/containers/0/name", json!("a.b"))],
+            &["spec.containers[0].name: Invalid value: \"a.b\": must not contain dots"],
+        ),
+        (&[("/spec/containers/0/name", json!(""))], &["spec.containers[0].name: Required value"]),
+        (&[("/spec/initContainers/0/name", json!("c"))], &[duplicate]),
+        (&[("/spec/containers", json!([]))], &["spec.containers: Required value"]),
+        (&[("/spec/containers/0/image", json!(""))], &["spec.containers[0].image: Required value"]),
+        (&[("/spec/containers/0/image", json!(" padded"))], &[]),
+        (&[("/spec/containers/0/imagePullPolicy", json!("Maybe"))], &[&policy]),
+        (
+            &[("/spec/containers/0/ports/0/containerPort", json!(0))],
+            &["spec.containers[0].ports[0].containerPort: Required value"],
+        ),
+        (
+            &[("/spec/containers/0/ports/0/containerPort", json!(65536))],
             &[
-                "annotations[container.apparmor.security.beta.kubernetes.io/x]: Invalid value: \"x\": container not found",
-                "annotations[container.apparmor.security.beta.kubernetes.io/x]: Invalid value: \"odd\": invalid AppArmor profile name: \"odd\"",
-                "annotations.seccomp.security.alpha.kubernetes.io/pod: Invalid value: \"odd\": must be a valid seccomp profile",
-                "annotations[kubernetes.io/config.mirror]: Invalid value: \"m\": must set spec.nodeName if mirror pod annotation is set",
+                "spec.containers[0].ports[0].containerPort: Invalid value: 65536: must be between 1 and 65535, inclusive",
             ],
         ),
         (
+            &[("/spec/containers/0/env/0/name", json!(""))],
+            &["spec.containers[0].env[0].name: Required value"],
+        ),
+        (
+            &[(
+                "/spec/containers/0/resources",
+                json!({"limits": {"cpu": "1"}, "requests": {"cpu": "2", "memory": "1Gi"}}),
+            )],
             &[
-                (
-                    "/metadata/annotations",
-                    json!({"container.apparmor.security.beta.kubernetes.io/c": "unconfined",
-                                                 "seccomp.security.alpha.kubernetes.io/pod": "unconfined"}),
-                ),
-                (
-                    "/spec/securityContext",
-                    json!({"appArmorProfile": {"type": "RuntimeDefault"},
-                                                 "seccompProfile": {"type": "RuntimeDefault"}}),
-                ),
-            ],
-            &[
-                "spec.securityContext.seccompProfile.type: Forbidden: seccomp type in annotation and field must match",
-                "spec.containers[0].securityContext.appArmorProfile.type: Forbidden: apparmor type in annotation and field must match",
+                "spec.containers[0].resources.requests: Invalid value: \"2\": must be less than or equal to cpu limit of 1",
             ],
         ),
     ]);
+}
+
+#[test]
+fn volumes_have_names_and_mounts_name_volumes() {
+    check(&[
+        (
+            &[("/spec/volumes/-", json!({"name": "data", "emptyDir": {}}))],
+            &["spec.volumes[2].name: Duplicate value: \"data\""],
+        ),
+        (
+            &[("/spec/volumes/-", json!({"name": "a.b", "emptyDir": {}}))],
+            &["spec.volumes[2].name: Invalid value: \"a.b\": must not contain dots"],
+        ),
+        (&[("/spec/volumes/-", json!({"emptyDir": {}}))], &["spec.volumes[2].name: Required value"]),
+        (
+            &[("/spec/containers/0/volumeMounts/0/name", json!("gone"))],
+            &["spec.containers[0].volumeMounts[0].name: Not found: \"gone\""],
+        ),
+        (
+            &[("/spec/containers/0/volumeMounts/1", json!({"name": "data", "mountPath": "/data"}))],
+            &["spec.containers[0].volumeMounts[1].mountPath: Invalid value: \"/data\": must be unique"],
+        ),
+        (&[("/spec/containers/0/volumeDevices", json!([{"name": "disk", "devicePath": "/dev/x"}]))], &[]),
+        (
+            &[("/spec/containers/0/volumeDevices", json!([{"name": "gone", "devicePath": "/dev/x"}]))],
+            &["spec.containers[0].volumeDevices[0].name: Not found: \"gone\""],
+        ),
+    ]);
+}
+
+/// Whether a newer Kubernetes allows these is for the cluster to say.
+#[test]
+fn what_is_newer_than_this_build_is_left_to_the_cluster() {
+    check(&[
+        (&[("/spec/containers/0/restartPolicy", json!("Always"))], &[]),
+        (&[("/spec/containers/0/env/0/valueFrom", json!({"fileKeyRef": {"key": "A"}}))], &[]),
+        (&[("/spec/tolerations", json!([{"key": "a", "operator": "Gt", "value": "1"}]))], &[]),
+        (&[("/spec/volumes/-", json!({"name": "x", "quantumStore": {}}))], &[]),
+    ]);
+}
+
+#[test]
+fn privileged_containers_need_the_flag() {
+    let mut template = template();
+    template["spec"]["containers"][0]["securityContext"] = json!({"privileged": true});
+    assert_eq!(validate_template(&template, &rules()), []);
+    let errors = validate_template(&template, &TemplateRules { allow_privileged: false, ..rules() });
+    assert_eq!(
+        aggregate(&errors).unwrap(),
+        "spec.template.spec.containers[0].securityContext.privileged: Forbidden: disallowed by cluster policy"
+    );
 }
 
 #[test]
@@ -238,7 +290,7 @@ proptest! {
         validate_template(&template, &TemplateRules { allow_privileged: privileged, ..rules() });
         // Also without the check of types before it.
         let node = Node::new(&template["spec"], FieldPath::new("spec"));
-        pod_spec::validate_pod_spec(&node, privileged, &mut Vec::new());
+        containers::validate_containers(&node, privileged, &mut Vec::new());
         validate_sidecars(&template["spec"], FieldPath::new("spec"), privileged);
     }
 

@@ -42,7 +42,7 @@ fn failure(seed: u64, defect: Option<Defect>) -> Option<String> {
 }
 
 /// A history from beginning to end.
-fn told(seed: u64) -> String {
+fn reported(seed: u64) -> String {
     let mut history = History::new(seed, None, true);
     let outcome = history.run();
     let story = history.story.unwrap_or_default().join("\n");
@@ -54,20 +54,20 @@ fn never_are_more_pods_gone_than_allowed() {
     let count = variable("KUTTER_SIMULATION_HISTORIES").map_or(HISTORIES, |count| count / 2);
     let first = variable("KUTTER_SIMULATION_FIRST").unwrap_or(0);
     let failed = first_failing(first..first + count, |seed| failure(seed, None));
-    assert!(failed.is_none(), "{}", failed.map(|(seed, _)| told(seed)).unwrap_or_default());
+    assert!(failed.is_none(), "{}", failed.map(|(seed, _)| reported(seed)).unwrap_or_default());
 }
 
 #[test]
 fn one_history() {
     let Some(seed) = variable("KUTTER_SIMULATION_SEED") else { return };
-    assert!(failure(seed, None).is_none(), "{}", told(seed));
+    assert!(failure(seed, None).is_none(), "{}", reported(seed));
 }
 
 #[test]
 fn histories_are_told_alike_and_do_something() {
     let mut granted = 0;
     for seed in 0..50 {
-        assert_eq!(told(seed), told(seed));
+        assert_eq!(reported(seed), reported(seed));
         let mut history = History::new(seed, None, false);
         history.run().unwrap();
         granted += history.granted;

@@ -16,12 +16,13 @@ use crate::fleet::Fleet;
 use kinds::uniteddeployment::children::ChildKind;
 use kinds::uniteddeployment::plan::plan as plan_united;
 use kinds::uniteddeployment::plan::world::{self, World};
+use kinds::workload::kind::Workload;
 use testing::histories::all_succeed;
 
 /// Histories of each kind.
 const HISTORIES: u64 = 60;
 /// The longest time that all Pods may take to come up, and a rollout to come to its end.
-const PATIENCE: [Milliseconds; 2] = [120_000, 1_800_000];
+const TIMEOUT: [Milliseconds; 2] = [120_000, 1_800_000];
 
 /// What is edited in the template.
 struct Template {
@@ -94,7 +95,7 @@ fn history<W: Simulated>(
     let mut world = World::new(kind, &spec);
     world.planner = united;
     let mut fleet = Fleet::new(world, Settings { seed, ..Settings::default() }, planner);
-    fleet.pass(PATIENCE[0])?;
+    fleet.pass(TIMEOUT[0])?;
     fleet.rest()?;
     fleet.floor = fleet.clusters().map(|cluster| cluster.counts().floor).sum();
     for _ in 0..1 + dice.below(4) {
@@ -112,7 +113,7 @@ fn history<W: Simulated>(
     template.image += 1;
     template.min_ready_seconds = dice.of(&[0, 5]);
     fleet.edit(&json!({"template": template.json(), "updateStrategy": {"type": "Manual"}}));
-    fleet.pass(PATIENCE[1])?;
+    fleet.pass(TIMEOUT[1])?;
     fleet.rest()
 }
 

@@ -1,8 +1,8 @@
 use serde_json::{Value, json};
 
+use crate::pod_review::Resolved;
 use crate::pod_review::explanation::Explanation;
-use crate::pod_review::fixture::{Cluster, create, pod};
-use crate::pod_review::{Known, explain};
+use crate::pod_review::fixture::{Cluster, pod};
 use crate::world::Watched;
 
 const MARK: &str = "/metadata/annotations/kruise.io~1injected-persistent-pod-state";
@@ -167,13 +167,11 @@ fn of_two_for_one_workload_the_older_one_counts_and_each_is_explained() {
     for state in [older, deleted, foreign, state(|_| ())] {
         cluster = cluster.apply(Watched::PersistentPodState, &state);
     }
-    let text = of_set().to_string();
-    let (_, told) =
-        explain(&create(&text), &cluster.world, Known::default(), &cluster.gates, cluster.moment());
-    let mut told: Vec<String> = told.iter().map(Explanation::to_string).collect();
-    told.sort();
+    let reported = cluster.explain(&of_set(), &Resolved::default());
+    let mut reported: Vec<String> = reported.iter().map(Explanation::to_string).collect();
+    reported.sort();
     assert_eq!(
-        told,
+        reported,
         [
             "PersistentPodState deleted: leaves the Pod as it is: it is being deleted",
             "PersistentPodState foreign: does not concern the Pod: spec.targetRef is not its workload",

@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 
-use crate::pod_review::fixture::{Cluster, create, pod};
-use crate::pod_review::{Known, explain};
+use crate::pod_review::Resolved;
+use crate::pod_review::fixture::{Cluster, pod};
 use crate::world::Watched;
 
 fn on() -> Cluster {
@@ -117,13 +117,16 @@ fn every_marker_of_the_namespace_is_explained() {
     let broken = json!({"metadata": {"name": "d", "namespace": "shop"}, "spec": {"selector":
         {"matchExpressions": [{"key": "app", "operator": "In"}]}}});
     cluster.world.apply(Watched::PodProbeMarker, &broken.to_string()).unwrap_err();
-    let object = main_only().to_string();
-    let (outcome, told) =
-        explain(&create(&object), &cluster.world, Known::default(), &cluster.gates, cluster.moment());
-    assert_eq!(outcome, cluster.decide(&main_only()));
-    let told: Vec<String> = told.iter().map(ToString::to_string).collect();
-    assert_eq!(told[0], "PodProbeMarker a: written on the Pod: m/p");
-    assert!(told[1].starts_with("PodProbeMarker b: meant for the Pod, but"), "{told:?}");
-    assert_eq!(told[2], "PodProbeMarker c: not written: spec.selector does not match the labels of the Pod");
-    assert!(told[3].starts_with("PodProbeMarker d: not written: spec.selector is invalid: "), "{told:?}");
+    let reported = cluster.explain(&main_only(), &Resolved::default());
+    let reported: Vec<String> = reported.iter().map(ToString::to_string).collect();
+    assert_eq!(reported[0], "PodProbeMarker a: written on the Pod: m/p");
+    assert!(reported[1].starts_with("PodProbeMarker b: meant for the Pod, but"), "{reported:?}");
+    assert_eq!(
+        reported[2],
+        "PodProbeMarker c: not written: spec.selector does not match the labels of the Pod"
+    );
+    assert!(
+        reported[3].starts_with("PodProbeMarker d: not written: spec.selector is invalid: "),
+        "{reported:?}"
+    );
 }

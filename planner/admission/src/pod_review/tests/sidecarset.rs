@@ -1,7 +1,9 @@
 use serde_json::{Value, json};
 
-use crate::pod_review::fixture::{Cluster, NOW, names, pod};
+use crate::pod_review::fixture::{Cluster, NOW, create, names, pod};
+use crate::pod_review::{Resolved, Review};
 use crate::world::Watched;
+use values::verdict::Verdict;
 
 mod examples;
 mod properties;
@@ -569,16 +571,8 @@ fn a_second_review_keeps_the_time_of_the_first() {
     let first = cluster.admit(&main_only());
     let later = values::moment::Moment { now: "2030-01-01T00:00:00Z".parse().unwrap(), seed: 9 };
     let text = first.to_string();
-    let outcome = crate::pod_review::mutate(
-        &crate::pod_review::fixture::create(&text),
-        &cluster.world,
-        crate::pod_review::Known::default(),
-        &cluster.gates,
-        later,
-    );
-    let crate::pod_review::Outcome::Decided(values::verdict::Verdict::Allow { edits, .. }) = outcome else {
-        panic!()
-    };
+    let review = Review::begin(create(&text), &cluster.gates, later).unwrap();
+    let Verdict::Allow { edits, .. } = review.decide(&cluster.world, &Resolved::default()) else { panic!() };
     let mut second = first.clone();
     let patch: json_patch::Patch = serde_json::from_str(&edits.to_json()).unwrap();
     json_patch::patch(&mut second, &patch).unwrap();

@@ -2,7 +2,6 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::pod_review::fixture::{Cluster, create, names, pod};
-use crate::pod_review::{Known, Outcome, explain, mutate};
 use crate::world::Watched;
 use api::meta::OwnerReference;
 use kinds::workloadspread::custom::WHITE_LIST;
@@ -35,24 +34,25 @@ fn limited() -> Value {
     json!([{"name": "a", "maxReplicas": 1, "patch": {"metadata": {"labels": {"pool": "a"}}}}, {"name": "b"}])
 }
 
-fn decided(cluster: &Cluster, pod: &Value, findings: &Findings) -> Outcome {
-    let known = Known { spread: Some(findings), namespace: None };
-    mutate(&create(&pod.to_string()), &cluster.world, known, &cluster.gates, cluster.moment())
+/// The placement that `subset` has a slot for, or that is known anyway; with the claim on the slot.
+fn placement(cluster: &Cluster, pod: &Value, subset: Option<&str>) -> (Resolved, Option<Claim>) {
+    let pod = pod.to_string();
+    let review = cluster.begin(&pod);
+    assert!(review.awaits(&cluster.world));
+    let (placement, claim) = match review.choose(&cluster.world, &Owners::default()) {
+        Choice::Known(placement) => (placement, None),
+        Choice::Slot(slot) => {
+            let claim = slot.claim(Some(4));
+            (Some(slot.placement(subset.map(str::to_owned))), Some(claim))
+        }
+        Choice::Owner(owner) => panic!("{owner:?}"),
+    };
+    (Resolved { placement, ..Resolved::default() }, claim)
 }
 
-/// The Pod after a review in which it gets a place.
+/// The Pod after a review in which it is placed.
 fn placed(cluster: &Cluster, pod: &Value, subset: Option<&str>) -> Value {
-    let findings =
-        Findings { place: Some(("ws".to_owned(), subset.map(str::to_owned))), ..Findings::default() };
-    match decided(cluster, pod, &findings) {
-        Outcome::Decided(Verdict::Allow { edits, .. }) => {
-            let mut pod = pod.clone();
-            let patch: ::json_patch::Patch = serde_json::from_str(&edits.to_json()).unwrap();
-            ::json_patch::patch(&mut pod, &patch).unwrap();
-            pod
-        }
-        outcome => panic!("{outcome:?}"),
-    }
+    cluster.review_with(pod, &placement(cluster, pod, subset).0).0
 }
 
 fn mark(pod: &Value) -> Value {
@@ -63,13 +63,9 @@ fn mark(pod: &Value) -> Value {
 #[test]
 fn a_place_is_asked_for_and_the_pod_is_changed_by_its_subset() {
     let cluster = spread(Cluster::new(), WEB, limited());
-    let Outcome::NeedsForSpread(need) = cluster.decide(&of_web()) else { panic!("no need") };
-    let Need::Place(wanted) = *need else { panic!("{need:?}") };
     let event = PodEvent::Creation { id: "web-7".to_owned() };
-    assert_eq!(
-        wanted.claim(Some(4)),
-        Claim { version: "versionIgnored".to_owned(), replicas: Some(4), event }
-    );
+    let claim = Claim { version: "versionIgnored".to_owned(), replicas: Some(4), event };
+    assert_eq!(placement(&cluster, &of_web(), None).1, Some(claim));
     let pod = placed(&cluster, &of_web(), Some("a"));
     assert_eq!(mark(&pod), json!({"name": "ws", "subset": "a"}));
     assert_eq!(pod["metadata"]["labels"], json!({"app": "web", "pool": "a"}));
@@ -98,9 +94,7 @@ fn scenario_6_a_pod_without_a_name_is_known_by_a_uuid() {
     pod["metadata"].as_object_mut().unwrap().remove("name");
     pod["metadata"]["generateName"] = json!("web-5d4f-");
     pod["metadata"]["labels"]["pod-template-hash"] = json!("5d4f");
-    let Outcome::NeedsForSpread(need) = cluster.decide(&pod) else { panic!("no need") };
-    let Need::Place(wanted) = *need else { panic!("{need:?}") };
-    let claim = wanted.claim(None);
+    let claim = placement(&cluster, &pod, None).1.unwrap();
     assert_eq!(claim.version, "5d4f");
     let uid = mark(&placed(&cluster, &pod, Some("a")))["uid"].as_str().unwrap().to_owned();
     assert_eq!(claim.event, PodEvent::Creation { id: uid });
@@ -109,9 +103,10 @@ fn scenario_6_a_pod_without_a_name_is_known_by_a_uuid() {
 #[test]
 fn scenario_19_a_single_subset_without_limit_asks_nobody() {
     let cluster = spread(Cluster::new(), WEB, json!([{"name": "a"}]));
-    let pod = cluster.admit(&of_web());
+    let pod = placed(&cluster, &of_web(), None);
+    assert_eq!(placement(&cluster, &of_web(), None).1, None);
     assert_eq!(mark(&pod), json!({"name": "ws", "subset": "a"}));
-    assert_eq!(cluster.admit(&pod), pod, "a second review changes nothing");
+    assert_eq!(placed(&cluster, &pod, None), pod, "a second review changes nothing");
 }
 
 #[test]
@@ -123,43 +118,65 @@ fn owners_are_asked_for_only_where_a_target_may_be_above() {
     let cluster = Cluster::new().apply(Watched::ConfigMap, &map);
     let cluster = spread(cluster, ("kubeflow.org/v1", "TFJob", "train"), json!([{"name": "a"}]));
     let pod = owned("kubeflow.org/v1", "Group", "workers");
-    let Outcome::NeedsForSpread(need) = cluster.decide(&pod) else { panic!("no need") };
-    let Need::Owner(owner) = *need else { panic!("{need:?}") };
+    let text = pod.to_string();
+    let review = cluster.begin(&text);
+    let Choice::Owner(owner) = review.choose(&cluster.world, &Owners::default()) else {
+        panic!("not asked for")
+    };
     assert_eq!((owner.kind.as_str(), owner.name.as_str(), owner.uid.as_str()), ("Group", "workers", "u"));
-    let mut findings = Findings::default();
+    let mut owners = Owners::default();
     let job = OwnerReference {
         api_version: "kubeflow.org/v1".to_owned(),
         kind: "TFJob".to_owned(),
         name: "train".to_owned(),
         ..OwnerReference::default()
     };
-    findings.owners.add(owner, Some(job));
-    let Outcome::Decided(Verdict::Allow { edits, .. }) = decided(&cluster, &pod, &findings) else {
-        panic!("not decided")
+    owners.add(owner, Some(job));
+    let Choice::Known(placement @ Some(_)) = review.choose(&cluster.world, &owners) else {
+        panic!("not known")
     };
-    assert!(!edits.is_empty());
+    let resolved = Resolved { placement, ..Resolved::default() };
+    assert_eq!(mark(&cluster.review_with(&pod, &resolved).0), json!({"name": "ws", "subset": "a"}));
     let other = owned("apps/v1", "DaemonSet", "agents");
-    assert_eq!(cluster.decide(&other), Outcome::Decided(Verdict::allow()), "a kind that nobody lists");
+    assert_eq!(placed(&cluster, &other, None), other, "a kind that nobody lists");
 }
 
 #[test]
 fn scenarios_23_and_36_dry_runs_and_the_gate_leave_pods_alone() {
     let cluster = spread(Cluster::new(), WEB, json!([{"name": "a"}]));
     let object = of_web().to_string();
-    let dry = PodReview { dry_run: true, ..create(&object) };
-    let outcome = mutate(&dry, &cluster.world, Known::default(), &cluster.gates, cluster.moment());
-    let Outcome::Decided(Verdict::Allow { edits, .. }) = outcome else { panic!("{outcome:?}") };
-    assert!(!edits.to_json().contains("matched-workloadspread"));
-    let off = cluster.gates("WorkloadSpread=false");
-    assert_eq!(mark(&off.admit(&of_web())), Value::Null);
+    let dry_run = PodReview { dry_run: true, ..create(&object) };
+    let dry_run = Review::begin(dry_run, &cluster.gates, cluster.moment()).unwrap();
+    let off = cluster.clone().gates("WorkloadSpread=false");
+    for review in [dry_run, off.begin(&object)] {
+        assert!(!review.awaits(&cluster.world));
+        assert!(matches!(review.choose(&cluster.world, &Owners::default()), Choice::Known(None)));
+    }
+}
+
+#[test]
+fn a_pod_that_is_refused_before_takes_no_slot() {
+    let cluster = spread(Cluster::new(), WEB, limited());
+    let mut pod = of_web();
+    pod["spec"]["readinessGates"] = json!("none");
+    let pod = pod.to_string();
+    let refused = Review::begin(create(&pod), &cluster.gates, cluster.moment()).unwrap_err();
+    assert_eq!(refused.denial().map(|denial| denial.code), Some(400));
+}
+
+#[test]
+fn a_spread_that_goes_while_a_slot_is_claimed_leaves_the_pod_alone() {
+    let cluster = spread(Cluster::new(), WEB, limited());
+    let (resolved, _) = placement(&cluster, &of_web(), Some("a"));
+    assert_eq!(mark(&Cluster::new().review_with(&of_web(), &resolved).0), Value::Null);
 }
 
 #[test]
 fn a_patch_that_does_not_fit_refuses_the_pod() {
     let patch = json!({"spec": {"containers": [{"image": "x"}]}});
     let cluster = spread(Cluster::new(), WEB, json!([{"name": "a", "patch": patch}]));
-    let (code, message) = cluster.refuse(&of_web());
-    assert_eq!(code, 500);
+    let verdict = cluster.decide_text(&of_web().to_string(), &placement(&cluster, &of_web(), None).0);
+    let Verdict::Deny(Denial { code: 500, message }) = verdict else { panic!("{verdict:?}") };
     assert!(message.starts_with("failed to merge patch of subset \"a\""), "{message}");
 }
 
@@ -170,9 +187,9 @@ fn a_pod_that_needs_a_subset_is_not_let_through_without() {
     object["spec"]["subsets"] = limited();
     let cluster = Cluster::new().apply(Watched::WorkloadSpread, &object);
     assert_eq!(mark(&placed(&cluster, &of_web(), Some("a")))["subset"], "a");
-    for subset in [None, Some("gone".to_owned())] {
-        let findings = Findings { place: Some(("ws".to_owned(), subset)), ..Findings::default() };
-        let Outcome::Decided(Verdict::Deny(denial)) = decided(&cluster, &of_web(), &findings) else {
+    for subset in [None, Some("gone")] {
+        let resolved = placement(&cluster, &of_web(), subset).0;
+        let Verdict::Deny(denial) = cluster.decide_text(&of_web().to_string(), &resolved) else {
             panic!("let through")
         };
         assert_eq!(denial.code, 403);
@@ -180,7 +197,7 @@ fn a_pod_that_needs_a_subset_is_not_let_through_without() {
         assert_eq!(denial.message, expected);
     }
     let other = owned("apps.kruise.io/v1beta1", "CloneSet", "other");
-    assert_eq!(mark(&cluster.admit(&other)), Value::Null, "Pods of others need none");
+    assert_eq!(mark(&placed(&cluster, &other, None)), Value::Null, "Pods of others need none");
 }
 
 #[test]
@@ -189,13 +206,11 @@ fn every_spread_of_the_namespace_is_explained() {
     let other = json!({"metadata": {"name": "other", "namespace": "shop"}, "spec": {"subsets": [{"name": "a"}],
         "targetRef": {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "x"}}});
     let cluster = cluster.apply(Watched::WorkloadSpread, &other);
-    let object = of_web().to_string();
-    let (_, told) =
-        explain(&create(&object), &cluster.world, Known::default(), &cluster.gates, cluster.moment());
-    let told: Vec<String> = told.iter().map(ToString::to_string).collect();
+    let reported = cluster.explain(&of_web(), &placement(&cluster, &of_web(), None).0);
+    let reported: Vec<String> = reported.iter().map(ToString::to_string).collect();
     let expected = [
         "WorkloadSpread other: does not divide the Pods of its workload: spec.targetRef is another one",
         "WorkloadSpread ws: puts the Pod into subset a",
     ];
-    assert_eq!(told, expected);
+    assert_eq!(reported, expected);
 }

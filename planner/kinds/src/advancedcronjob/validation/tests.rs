@@ -297,3 +297,14 @@ fn its_author_is_warned_of_what_will_not_work() {
     let endless = set(with_template(&template), "/spec/concurrencyPolicy", json!("Forbid"));
     assert!(warnings(&endless, None)[0].contains("it never ends"));
 }
+
+#[test]
+fn the_pod_template_is_tried_when_it_changes() {
+    let (stored, images) = (with_job().to_string(), with_images().to_string());
+    let tried = trials(&stored, None);
+    assert_eq!((tried.code, tried.list.len()), (422, 1));
+    let warning = tried.list[0].not_judged("slow").warnings.concat();
+    assert!(warning.starts_with("spec.template.jobTemplate.spec.template is not judged"), "{warning}");
+    let later = set(with_job(), "/spec/schedule", json!("0 0 * * *")).to_string();
+    assert!(trials(&later, Some(&stored)).list.is_empty() && trials(&images, None).list.is_empty());
+}

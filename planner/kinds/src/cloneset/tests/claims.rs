@@ -9,6 +9,7 @@ use super::super::fixture::{Fleet, template};
 use super::super::*;
 use super::{claims, created, in_place, names, with};
 
+use ::pod::write::PodWrite;
 use api::features::FeatureGates;
 
 #[test]
@@ -252,8 +253,11 @@ fn a_pod_whose_claims_nobody_knows_any_more_is_told_of_and_gets_no_claim() {
     assert!(fleet.pods.is_empty());
     assert_eq!(claim_names(&fleet), ["one", "two"], "nothing comes, nothing goes");
     let status = fleet.status();
-    let told = status.conditions.iter().find(|condition| condition.kind == "FailedScale").unwrap();
-    assert!(told.message.contains(r#"mounts volume "two", and there is no such claim template"#), "{told:?}");
+    let reported = status.conditions.iter().find(|condition| condition.kind == "FailedScale").unwrap();
+    assert!(
+        reported.message.contains(r#"mounts volume "two", and there is no such claim template"#),
+        "{reported:?}"
+    );
     fleet.edit(json!({"spec": {"volumeClaimTemplates": mounting(&["one", "two"])["volumeClaimTemplates"]}}));
     fleet.settle();
     assert_eq!(claim_names(&fleet), ["one", "two"]);

@@ -10,6 +10,7 @@ use super::super::fixture::{Fleet, image, template};
 use super::super::*;
 use super::{in_place, specify, with};
 use crate::workload::snapshot::Refusal;
+use ::pod::write::PodWrite;
 use ::pod::write::{Target, condition};
 
 /// The writes of the plan to this Pod.

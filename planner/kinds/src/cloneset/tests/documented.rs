@@ -35,8 +35,8 @@ fn the_table_of_percentages_is_right() {
         fleet.edit(json!({"spec": {"replicas": replicas.parse::<i32>().unwrap()}}));
         let limits = Limits::of(&fleet.set().spec);
         let found = [limits.max_unavailable, limits.replicas + limits.max_surge, limits.partition];
-        let told = [down, pods, old].map(|cell| cell.parse::<i64>().unwrap());
-        assert_eq!(found, told, "{row:?}");
+        let reported = [down, pods, old].map(|cell| cell.parse::<i64>().unwrap());
+        assert_eq!(found, reported, "{row:?}");
     }
 }
 

@@ -1,6 +1,6 @@
 use serde_json::{Value, json};
 
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 
 use super::super::fixture::Fleet;
 use super::super::*;
@@ -154,22 +154,22 @@ fn the_deadline_is_waited_for_and_told_of() {
     let mut fleet = Fleet::running(2, in_place(json!({"maxUnavailable": 1})));
     fleet.edit(json!({"spec": {"progressDeadlineSeconds": 20}}));
     fleet.settle();
-    let told = |fleet: &Fleet| {
+    let reported = |fleet: &Fleet| {
         let conditions = fleet.status().conditions();
-        let told = condition(&conditions, PROGRESSING).unwrap();
-        (told.reason.clone(), told.status.clone())
+        let reported = condition(&conditions, PROGRESSING).unwrap();
+        (reported.reason.clone(), reported.status.clone())
     };
-    assert_eq!(told(&fleet), (reason(AVAILABLE), ConditionStatus::True));
+    assert_eq!(reported(&fleet), (reason(AVAILABLE), ConditionStatus::True));
     // No kubelet runs what the first Pod is updated to.
     fleet.image("nginx:missing");
     let plans: Vec<_> = (0..5).map(|_| fleet.step()).collect();
-    assert_eq!(told(&fleet), (reason(UPDATED), ConditionStatus::True));
+    assert_eq!(reported(&fleet), (reason(UPDATED), ConditionStatus::True));
     let wait = plans.last().unwrap().requeue_after.unwrap();
     assert!((20.0..20.1).contains(&wait.as_secs_f64()), "{wait:?}");
     fleet.now += SignedDuration::try_from(wait).unwrap();
     fleet.step();
-    assert_eq!(told(&fleet), (reason(DEADLINE_EXCEEDED), ConditionStatus::False));
+    assert_eq!(reported(&fleet), (reason(DEADLINE_EXCEEDED), ConditionStatus::False));
     fleet.image("nginx:2");
     fleet.settle();
-    assert_eq!(told(&fleet), (reason(AVAILABLE), ConditionStatus::True));
+    assert_eq!(reported(&fleet), (reason(AVAILABLE), ConditionStatus::True));
 }

@@ -10,6 +10,7 @@ use super::super::fixture::{Fleet, image, template};
 use super::super::*;
 use super::{in_place, names};
 
+use ::pod::write::PodWrite;
 use api::features::FeatureGates;
 
 #[test]
@@ -187,8 +188,8 @@ fn sharp_edge_8_a_marked_pod_is_told_of_once() {
     let mut fleet = Fleet::running(3, Fleet::rolling("ReCreate", json!({"maxUnavailable": 1})));
     fleet.image("nginx:2");
     fleet.settle();
-    let told = fleet.reasons().iter().filter(|reason| **reason == "SuccessfulUpdatePodReCreate").count();
-    assert_eq!(told, 3, "{:?}", fleet.events);
+    let reported = fleet.reasons().iter().filter(|reason| **reason == "SuccessfulUpdatePodReCreate").count();
+    assert_eq!(reported, 3, "{:?}", fleet.events);
 }
 
 #[test]

@@ -8,6 +8,7 @@ use serde_json::json;
 use super::super::fixture::{Fleet, template};
 use super::super::*;
 use super::{claims, created, deleted, names, specify};
+use ::pod::write::PodWrite;
 
 #[test]
 fn scenario_2_scaling_in_takes_the_claims_along() {

@@ -10,6 +10,7 @@ use super::super::fixture::{Fleet, image, template};
 use super::super::*;
 use super::{created, deleted, in_place, names, specify, with};
 
+use ::pod::write::PodWrite;
 use api::features::FeatureGates;
 
 fn one_percent_of_one() -> Fleet {

@@ -12,7 +12,9 @@ use super::super::*;
 use crate::workload::plan::Outcome;
 use crate::workload::trigger::{Name, of_claim, of_pod, of_revision, of_workload};
 use ::pod::observed::Pairs;
+use ::pod::write::PodWrite;
 use ::pod::write::condition;
+use jiff::Timestamp;
 
 /// What the plan comes to, without what it remembers of the state that it was made from.
 fn answer(fleet: &Fleet) -> (Plan<Status>, Option<Value>) {

@@ -12,6 +12,8 @@ use super::{in_place, with};
 
 use crate::workload::action::IMAGE_PULL_JOB;
 use crate::workload::children::Child;
+use crate::workload::seen::Seen;
+use ::pod::write::PodWrite;
 use ::pod::write::Target;
 use api::features::FeatureGates;
 use values::server_version::ServerVersion;

@@ -72,10 +72,10 @@ fn the_agent_is_told_of_containers_that_are_new() {
     };
     let seen = |name: &str| json!({"name": name, "ready": true, "restartCount": 1, "containerID": format!("containerd://{name}")});
     assert_eq!(next(&recreating(json!([])), Some(&pod([-1, -1], false)), 2), Step::Wait(None));
-    let told = status(&recreating(json!([])), Some(&pod([-1, 0], false)), 2);
-    assert_eq!(told, json!({"phase": "Recreating", "containerStatusSnapshot": [seen("b")]}));
-    let told = status(&recreating(json!([seen("b")])), Some(&pod([3, 0], false)), 4);
-    assert_eq!(told["containerStatusSnapshot"], json!([seen("a"), seen("b")]));
+    let reported = status(&recreating(json!([])), Some(&pod([-1, 0], false)), 2);
+    assert_eq!(reported, json!({"phase": "Recreating", "containerStatusSnapshot": [seen("b")]}));
+    let reported = status(&recreating(json!([seen("b")])), Some(&pod([3, 0], false)), 4);
+    assert_eq!(reported["containerStatusSnapshot"], json!([seen("a"), seen("b")]));
     let same = recreating(json!([seen("a"), seen("b")]));
     assert_eq!(next(&same, Some(&pod([3, 0], false)), 5), Step::Wait(None));
     let mut stopped = pod([3, 0], false);
@@ -132,8 +132,8 @@ fn scenario_28_a_pod_is_held_before_and_let_go_after() {
 fn without_the_gate_the_time_is_waited_all_the_same() {
     let strategy = json!({"strategy": {"unreadyGracePeriodSeconds": 5}});
     let request = request(&strategy, json!({"phase": "Recreating"}));
-    let told = status(&request, Some(&pod([-1, -1], false)), 1);
-    assert_eq!(told["conditions"][0]["type"], "PreRecreateGrace");
+    let reported = status(&request, Some(&pod([-1, -1], false)), 1);
+    assert_eq!(reported["conditions"][0]["type"], "PreRecreateGrace");
 }
 
 #[test]

@@ -83,8 +83,8 @@ fn failed_pods_give_way_at_once_and_then_after_pauses() {
     };
     fail(&mut fleet);
     fleet.step();
-    let told = fleet.events.iter().find(|event| event.reason == "FailedDaemonPod").unwrap();
-    assert!(fleet.pods.is_empty() && told.message.contains("on node n1"), "{told:?}");
+    let reported = fleet.events.iter().find(|event| event.reason == "FailedDaemonPod").unwrap();
+    assert!(fleet.pods.is_empty() && reported.message.contains("on node n1"), "{reported:?}");
     fleet.step();
     fail(&mut fleet);
     let plan = fleet.settled_plan();

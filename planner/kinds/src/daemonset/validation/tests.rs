@@ -126,3 +126,13 @@ fn the_selector_may_not_change() {
     let denial = submit("v1alpha1", &new, Some(&old)).unwrap_err();
     assert_eq!(denial.message, format!("spec: Forbidden: {IMMUTABLE_ALPHA}"));
 }
+
+#[test]
+fn what_the_api_server_refuses_has_the_code_of_other_refusals() {
+    let of = |image: &str| {
+        json!({"spec": {"template": {"spec": {"containers": [{"name": "main", "image": image}]}}}})
+            .to_string()
+    };
+    let (created, updated) = (trials(&of("a"), None), trials(&of("b"), Some(&of("a"))));
+    assert_eq!((created.code, created.list.len(), updated.code, updated.list.len()), (500, 1, 422, 1));
+}

@@ -29,7 +29,7 @@ fn stored(workload: &FoundWorkload, change: impl Fn(&mut Value)) -> Arc<Persiste
     Arc::new(serde_json::from_value(object).unwrap())
 }
 
-fn told(step: &Step) -> &str {
+fn reported(step: &Step) -> &str {
     match step {
         Step::Tell(event) => &event.message,
         step => panic!("{step:?}"),
@@ -94,7 +94,7 @@ fn scenario_11_without_labels_nothing_is_generated_and_what_is_there_stays() {
     for annotations in [json!({AUTO: "true"}), json!({AUTO: "true", REQUIRED: " , ", REMEMBERED: "a"})] {
         for known in [&[][..], std::slice::from_ref(&own)] {
             let step = plan(&set(&annotations), VERSION, known);
-            assert!(told(&step).ends_with("names a label"), "{step:?}");
+            assert!(reported(&step).ends_with("names a label"), "{step:?}");
         }
     }
 }
@@ -123,15 +123,15 @@ fn sharp_edge_5_objects_of_others_are_left_alone() {
         stored(&asking(), |object| object["metadata"]["ownerReferences"][0]["uid"] = json!("before"));
     for other in [by_hand, earlier] {
         let step = plan(&asking(), VERSION, std::slice::from_ref(&other));
-        assert!(told(&step).ends_with("is not controlled by this workload"), "{step:?}");
+        assert!(reported(&step).ends_with("is not controlled by this workload"), "{step:?}");
         assert_eq!(plan(&set(&json!({})), VERSION, &[other]), Step::Nothing);
     }
     let rival = stored(&asking(), |object| object["metadata"]["name"] = json!("rival"));
     let step = plan(&asking(), VERSION, &[rival]);
-    assert!(told(&step).starts_with("PersistentPodState rival has this workload"), "{step:?}");
+    assert!(reported(&step).starts_with("PersistentPodState rival has this workload"), "{step:?}");
     let moved = stored(&asking(), |object| object["spec"]["targetRef"]["name"] = json!("other"));
     let step = plan(&asking(), VERSION, &[moved]);
-    assert!(told(&step).contains("another spec.targetRef"), "{step:?}");
+    assert!(reported(&step).contains("another spec.targetRef"), "{step:?}");
 }
 
 #[test]

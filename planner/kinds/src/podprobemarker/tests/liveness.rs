@@ -41,7 +41,7 @@ fn the_agent_runs_the_probes_that_were_moved() {
 fn a_container_that_fails_is_restarted_once_for_each_start() {
     let pods = [moved()];
     let probed = probed(&pods, &[], true);
-    let requests = |states: Value| restarts(&told(states), &probed);
+    let requests = |states: Value| restarts(&reported(states), &probed);
     let failed = requests(state("Failed", "2026-01-01T00:02:00Z"));
     assert_eq!(failed.len(), 1);
     assert_eq!(

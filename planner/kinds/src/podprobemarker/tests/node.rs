@@ -6,7 +6,7 @@ use crate::workload::seen::Seen;
 const READY: Node = Node { is_virtual: false, is_ready: true, is_deleting: false };
 
 fn empty() -> NodePodProbe {
-    told(json!([]))
+    reported(json!([]))
 }
 
 fn step_of(known: &NodePodProbe, pods: &[Arc<ObservedPod>], markers: &[Arc<Marker>]) -> Step {

@@ -22,7 +22,7 @@ fn state(name: &str, state: &str, message: &str) -> Value {
 fn written(pod: &Arc<ObservedPod>, markers: &[Arc<Marker>], states: Value) -> Option<(Value, Vec<String>)> {
     let pods = [pod.clone()];
     let probed = probed(&pods, markers, false);
-    let results = results(&told(states), &probed);
+    let results = results(&reported(states), &probed);
     assert!(results.len() <= 1);
     let results = results.first()?;
     let write = serde_json::from_str(&results.write.to_json(pod)).unwrap();
@@ -96,10 +96,10 @@ fn of_two_probes_for_one_condition_the_first_in_the_status_writes_it() {
         marker(name, json!([probe]))
     };
     let states = json!([state("b#p", "Failed", "from b"), state("a#p", "Succeeded", "from a")]);
-    let (patch, told) = written(&pod("web", |_| {}), &[claim("a"), claim("b")], states).unwrap();
+    let (patch, reported) = written(&pod("web", |_| {}), &[claim("a"), claim("b")], states).unwrap();
     let conditions = patch["status"]["conditions"].as_array().unwrap();
     assert_eq!((conditions.len(), &conditions[0]["message"]), (1, &json!("from b")));
-    assert_eq!(told, ["Condition game/idle is written by probe b#p, and so not by probe a#p"]);
+    assert_eq!(reported, ["Condition game/idle is written by probe b#p, and so not by probe a#p"]);
 }
 
 #[test]

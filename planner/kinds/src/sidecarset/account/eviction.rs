@@ -79,9 +79,9 @@ impl Evictions {
         Self { begins: after(now, START), owners: BTreeMap::new(), refused: BTreeMap::new() }
     }
 
-    /// True while the place of an evicted Pod is empty.
-    pub fn is_under_way(&self) -> bool {
-        !self.owners.is_empty()
+    /// True while the place of a Pod is empty that was evicted for this SidecarSet.
+    pub fn is_under_way(&self, sidecar_set: &str) -> bool {
+        self.owners.values().any(|evicted| *evicted.sidecar_set == *sidecar_set)
     }
 
     /// Notes that a Pod was evicted.

@@ -31,7 +31,7 @@ fn of_namespaces(selector: &LabelSelector, inventory: &Inventory, scope: &Scope,
     let mut matched = inventory
         .namespaces()
         .iter()
-        .filter_map(|(_, namespace)| namespace.labels())
+        .map(|(_, namespace)| namespace.labels())
         .filter(|labels| compiled.matches(*labels))
         .peekable();
     if matched.peek().is_none() {

@@ -14,7 +14,7 @@ use super::{Account, Case};
 use crate::sidecarset::explanation::Reason;
 use crate::sidecarset::index::Entry;
 use crate::sidecarset::inventory::Inventory;
-use crate::sidecarset::matching::{Open, unselected};
+use crate::sidecarset::matching::unselected;
 use crate::sidecarset::subject::{digest, selection};
 
 /// The Pods, and where they belong.
@@ -200,8 +200,8 @@ fn meant_for<'w>(inventory: &'w Inventory, pod: &PodRecord) -> Vec<(&'w Entry, b
     let candidates = inventory.sidecar_sets().candidates(&pod.namespace, &labels).into_iter();
     let decided = candidates.filter_map(|entry| match unselected(entry, &pod.labels, || namespace) {
         Ok(Some(Reason::OtherLabels | Reason::EmptySelector)) => None,
-        Ok(Some(Reason::OtherNamespace)) | Err(Open::Namespace) => Some((entry, false)),
-        Ok(_) | Err(Open::Selector(_)) => Some((entry, true)),
+        Ok(Some(Reason::OtherNamespace)) => Some((entry, false)),
+        Ok(_) | Err(_) => Some((entry, true)),
     });
     decided.collect()
 }

@@ -75,7 +75,7 @@ impl Scope {
 
     /// Why a Pod is not reviewed; `None` where it is.
     pub(super) fn excludes(&self, namespace: Option<&Namespace>, pod: &PodRecord) -> Option<Reason> {
-        if namespace.and_then(Namespace::labels).is_some_and(|labels| !self.has_namespace(labels)) {
+        if namespace.is_some_and(|namespace| !self.has_namespace(namespace.labels())) {
             return Some(Reason::NamespaceExcluded);
         }
         (!self.objects.matches(&pod.labels)).then_some(Reason::OptedOut)

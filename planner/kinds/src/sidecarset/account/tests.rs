@@ -144,19 +144,19 @@ fn each_reason_is_found() {
         (&narrow, pod("p", later, |_| {}), "OtherNamespace"),
         (&narrow, pod("p", later, namespace("unknown")), "OtherNamespace"),
     ];
-    let mut told = BTreeMap::new();
+    let mut reported = BTreeMap::new();
     for (cluster, pod, expected) in cases {
         let word = match judge(cluster, "log", &pod) {
             Relation::Injected => "yes",
             Relation::Left(reason) | Relation::Unselected(reason) => {
-                told.insert(reason.word(), reason.to_string());
+                reported.insert(reason.word(), reason.to_string());
                 reason.word()
             }
         };
         assert_eq!(word, expected, "{pod:?}");
     }
-    assert_eq!(told["ReplacedByCanary"], "not injected: its canary canary is injected instead");
-    assert_eq!(told["InjectionPaused"], "not injected: spec.injectionStrategy.paused is true");
+    assert_eq!(reported["ReplacedByCanary"], "not injected: its canary canary is injected instead");
+    assert_eq!(reported["InjectionPaused"], "not injected: spec.injectionStrategy.paused is true");
 }
 
 #[test]
@@ -166,8 +166,8 @@ fn a_selector_that_can_t_be_used_is_named() {
     let mut cluster = Cluster::new();
     let set = json!({"metadata": {"name": "log"}, "spec": broken});
     drop(cluster.inventory.apply_sidecar_set("log", &set.to_string()));
-    let told = judge(&cluster, "log", &pod("p", 1, |_| {}));
-    assert!(matches!(told, Relation::Unselected(Reason::BrokenSelector(_))), "{told:?}");
+    let reported = judge(&cluster, "log", &pod("p", 1, |_| {}));
+    assert!(matches!(reported, Relation::Unselected(Reason::BrokenSelector(_))), "{reported:?}");
 }
 
 #[test]
@@ -436,21 +436,21 @@ proptest! {
             "spec": {"containers": [{"name": "main"}]}});
         object["metadata"]["labels"] = labels.into_iter().collect();
         let (object, gates, moment) = (object.to_string(), FeatureGates::default(), Moment { now: at(5_000), seed: 1 });
-        let mut context = ReviewContext { gates: &gates, moment, random: moment.random() };
+        let mut context = ReviewContext::new(&gates, moment);
         let mut draft = Draft::new(Pod::read(&object).unwrap().0, &metadata.namespace).unwrap();
-        let (mut reasons, nowhere) = (Reasons::new(true), Namespace::missing());
-        drop(injection::mutate(&mut draft, &mut context, &cluster.inventory, Some(&nowhere), &mut reasons));
+        let mut reasons = Reasons::new(true);
+        drop(injection::mutate(&mut draft, &mut context, &cluster.inventory, Ok(None), &mut reasons));
         for (name, reason) in reasons.into_noted() {
             match judge(&cluster, &name, &pod) {
                 Relation::Injected => {}
                 Relation::Left(Reason::Missed) => {
                     prop_assert!(matches!(reason, explanation::Reason::Injected { .. }), "{name}: {reason}");
                 }
-                Relation::Left(told) | Relation::Unselected(told) => {
+                Relation::Left(reported) | Relation::Unselected(reported) => {
                     // A pause is told before selectors that do not match.
                     prop_assert!(
-                        told == Reason::Admission(reason.clone()) || reason == explanation::Reason::Paused,
-                        "{name}: {told} but {reason}"
+                        reported == Reason::Admission(reason.clone()) || reason == explanation::Reason::Paused,
+                        "{name}: {reported} but {reason}"
                     );
                 }
             }
@@ -556,6 +556,6 @@ proptest! {
             prop_assert!(away <= limit as usize, "{away} are away");
         }
         prop_assert_eq!(done, 8);
-        prop_assert!(!evictions.is_under_way());
+        prop_assert!(!evictions.is_under_way("log"));
     }
 }

@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 
 use super::{Context, Validation};
 use crate::sidecarset::calculator::{self, CalculatorError, Expression};
-use pod::template::environment::{split_subscript, validate_subscript};
+use pod::template::metadata::{split_subscript, validate_subscript};
 use pod::template::validate_sidecars;
 use values::field::{FieldError, FieldPath};
 use values::quantity::{Format, Quantity};

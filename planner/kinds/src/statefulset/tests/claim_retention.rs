@@ -170,9 +170,9 @@ fn a_slot_whose_claims_nobody_knows_any_more_is_told_of_and_gets_no_claim() {
     let before = fleet.claims.clone();
     fleet.settle();
     assert!(fleet.claims == before && fleet.pods.is_empty());
-    let told =
+    let reported =
         fleet.set_status().conditions.into_iter().find(|known| known.kind == "FailedCreatePod").unwrap();
-    assert!(told.message.contains(r#"mounts volume "log""#), "{}", told.message);
+    assert!(reported.message.contains(r#"mounts volume "log""#), "{}", reported.message);
     let stems = fleet.set().claim_stems(&[], &fleet.revisions);
     assert_eq!(stems, ["log-web", "www-web"], "by which its claims are found");
 }

@@ -68,7 +68,7 @@ fn ended(pod: &Arc<ObservedPod>) -> Arc<ObservedPod> {
     Arc::new(pod)
 }
 
-fn told(judgement: &Judgement) -> Value {
+fn reported(judgement: &Judgement) -> Value {
     let condition = judgement.condition.as_ref().unwrap();
     json!([condition.status, condition.reason, condition.message])
 }
@@ -86,7 +86,7 @@ fn a_pod_without_room_marks_its_subset_after_a_while() {
     assert_eq!((waiting.is_unschedulable, waiting.condition, waiting.again), (false, None, Some(ago(-20))));
     let late = judged(Strategy::Adaptive, &[pod(false, 31, "web-2", None)], None);
     assert!(late.is_unschedulable && late.again == Some(ago(-300)));
-    assert_eq!(told(&late), json!(["False", "reschedule", "timeout pending pods found"]));
+    assert_eq!(reported(&late), json!(["False", "reschedule", "timeout pending pods found"]));
 }
 
 #[test]
@@ -98,14 +98,14 @@ fn a_marked_subset_is_trusted_again_after_a_while() {
     let over = judged(Strategy::Adaptive, &[pod(true, 99, "web-2", None)], Some(&marked("reschedule", 300)));
     assert!(!over.is_unschedulable && over.was_marked);
     assert_eq!(
-        told(&over),
+        reported(&over),
         json!(["True", "recover", "unschedulable subset recovered after 300.000000 seconds"])
     );
     // A Pod that waits still is seen at once.
     let again =
         judged(Strategy::Adaptive, &[pod(false, 99, "web-2", None)], Some(&marked("reschedule", 300)));
     assert!(again.is_unschedulable && again.again == Some(ago(-300)));
-    assert_eq!(told(&again), json!(["False", "reschedule", "timeout pending pods found"]));
+    assert_eq!(reported(&again), json!(["False", "reschedule", "timeout pending pods found"]));
 }
 
 #[test]
@@ -153,12 +153,12 @@ fn only_pods_that_will_not_be_ready_soon_are_stuck() {
 fn pods_are_reserved_until_they_are_trusted() {
     let reserving = |pods: &[Arc<ObservedPod>], known| judged(Strategy::Reserving, pods, known);
     let fine = reserving(&[pod(true, 5, "web-2", None)], None);
-    assert_eq!(told(&fine), json!(["True", "reschedule", "no reserved pods"]));
+    assert_eq!(reported(&fine), json!(["True", "reschedule", "no reserved pods"]));
     assert_eq!(fine.labels.iter().map(|label| label.1).collect::<Vec<_>>(), [false]);
     let late =
         reserving(&[pod(false, 31, "web-2", Some("false")), pod(true, 5, "web-2", Some("false"))], None);
     assert_eq!((late.reserved, late.is_unschedulable, late.labels.len()), (1, true, 1));
-    assert_eq!(told(&late), json!(["False", "reschedule", "reserved pods found"]));
+    assert_eq!(reported(&late), json!(["False", "reschedule", "reserved pods found"]));
     // It runs, but has not been ready for long.
     let young = reserving(&[pod(true, 299, "web-2", Some("true"))], None);
     assert_eq!((young.reserved, young.again, young.labels.len()), (1, Some(ago(-1)), 0));
@@ -187,7 +187,7 @@ fn a_new_subset_is_marked_until_it_has_its_pods() {
     let some = reserving(2, &[pod(true, 5, "web-2", None)], Some(&known), 0);
     assert_eq!((some.reserved, some.condition.as_ref()), (1, Some(&known)));
     let all = reserving(2, &[pod(true, 5, "web-2", None), pod(true, 5, "web-2", None)], Some(&known), 0);
-    assert_eq!((all.reserved, told(&all)), (2, json!(["False", "reschedule", "reserved pods found"])));
+    assert_eq!((all.reserved, reported(&all)), (2, json!(["False", "reschedule", "reserved pods found"])));
     let unused = reserving(0, &[], Some(&known), 0);
     assert_eq!(unused.condition.as_ref(), Some(&known), "it was given no Pods yet");
 }

@@ -159,12 +159,12 @@ fn settled(world: &World) -> Result<(), String> {
         return Err(format!("not all are at the newest revision: {status:?}"));
     }
     let names = |list: Vec<&str>| list.into_iter().map(str::to_owned).collect::<BTreeSet<_>>();
-    let told = names(status.subset_statuses.iter().map(|subset| subset.name.as_str()).collect());
+    let reported = names(status.subset_statuses.iter().map(|subset| subset.name.as_str()).collect());
     let wanted =
         names(world.united.spec.topology.subsets.iter().map(|subset| subset.name.as_str()).collect());
-    if told != wanted || world.children.len() != wanted.len() {
+    if reported != wanted || world.children.len() != wanted.len() {
         return Err(format!(
-            "subsets {told:?} are told of, and {} workloads are there",
+            "subsets {reported:?} are told of, and {} workloads are there",
             world.children.len()
         ));
     }

@@ -193,8 +193,8 @@ fn a_wrong_patch_stops_no_other_update() {
     );
     world.look();
     assert_eq!(world.child("b")["spec"]["template"]["metadata"]["annotations"]["zone"], "b");
-    let told = world.united.status.conditions.iter().find(|one| one.kind == "SubsetUpdated").unwrap();
-    assert!(told.message.contains("failed to merge the patch of subset a"), "{told:?}");
+    let reported = world.united.status.conditions.iter().find(|one| one.kind == "SubsetUpdated").unwrap();
+    assert!(reported.message.contains("failed to merge the patch of subset a"), "{reported:?}");
 }
 
 #[test]
@@ -205,9 +205,9 @@ fn only_what_is_wanted_stays() {
     let plan = world.look();
     assert_eq!((plan.creations.len(), plan.deletions.len(), plan.updates.len()), (1, 1, 0));
     world.settle(100);
-    let told: Vec<&str> =
+    let reported: Vec<&str> =
         world.united.status.subset_statuses.iter().map(|subset| subset.name.as_str()).collect();
-    assert_eq!((told, world.shares()), (vec!["a", "c"], vec![3, 3]));
+    assert_eq!((reported, world.shares()), (vec!["a", "c"], vec![3, 3]));
     world.edit(&json!({"template": template(ChildKind::CloneSet, "nginx:1")}));
     let plan = world.look();
     assert_eq!((plan.creations.len(), plan.deletions.len()), (2, 2));

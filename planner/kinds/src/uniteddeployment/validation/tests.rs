@@ -310,3 +310,12 @@ fn selectors_have_values_that_labels_can_have() {
         "spec.selector.matchExpressions[0].values[0]: Invalid value: \"x y\"",
     );
 }
+
+#[test]
+fn the_template_of_deployments_alone_is_tried() {
+    for kind in ChildKind::ALL {
+        let object = united(&json!({"template": of_kind(kind)})).to_string();
+        let tried = trials(&object, None).list.len();
+        assert_eq!(tried, usize::from(kind == ChildKind::Deployment), "{}", kind.member());
+    }
+}

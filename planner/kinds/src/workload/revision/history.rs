@@ -37,6 +37,9 @@ pub fn current<'a>(history: &[&'a StoredRevision], name: &str) -> Option<&'a Sto
     history.iter().find(|revision| revision.metadata.name == name).copied()
 }
 
+/// Revisions beside those in use that are kept where a workload does not say.
+pub(crate) const HISTORY_LIMIT: i32 = 10;
+
 /// How many revisions are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {

@@ -371,8 +371,9 @@ fn scenario_24_a_pod_that_never_came_frees_its_place_after_30_seconds() {
     assert_eq!(waiting.plan().next, Some(SignedDuration::from_secs(10)));
     let over = scene(31);
     assert_eq!(over.counted()["versionedSubsetStatuses"]["versionIgnored"][0], item("a", 1, 2));
-    let told = warning("CreatePodFailed", "Pod shop/p1 was expected to be created but it wasn't".to_owned());
-    assert_eq!(over.plan().events, [told], "once");
+    let reported =
+        warning("CreatePodFailed", "Pod shop/p1 was expected to be created but it wasn't".to_owned());
+    assert_eq!(over.plan().events, [reported], "once");
 }
 
 #[test]
@@ -386,8 +387,9 @@ fn scenario_22_a_pod_that_stays_takes_its_place_back_after_15_seconds() {
     assert_eq!(scene(10).counted()["versionedSubsetStatuses"]["versionIgnored"][0], expected);
     assert_eq!(scene(10).plan().next, Some(SignedDuration::from_secs(5)));
     assert_eq!(scene(16).counted()["versionedSubsetStatuses"]["versionIgnored"][0], item("a", 1, 0));
-    let told = warning("DeletePodFailed", "Pod shop/p1 was expected to be deleted but it wasn't".to_owned());
-    assert_eq!(scene(16).plan().events, [told]);
+    let reported =
+        warning("DeletePodFailed", "Pod shop/p1 was expected to be deleted but it wasn't".to_owned());
+    assert_eq!(scene(16).plan().events, [reported]);
 }
 
 #[test]
@@ -472,8 +474,8 @@ fn scenario_29_a_subset_recovers_after_five_minutes() {
     assert_eq!(condition(&since(290).counted(), 0), ("False".into(), "PodUnschedulable".into(), ago(290)));
     assert_eq!(since(290).plan().next, Some(SignedDuration::from_secs(10)));
     assert_eq!(condition(&since(301).counted(), 0), ("True".into(), "Sufficient".into(), NOW.into()));
-    let told = "Subset a of WorkloadSpread shop/ws is recovered from unschedulable to schedulable";
-    assert_eq!(since(301).plan().events, [values::event::normal("RecoverSchedulable", told.to_owned())]);
+    let reported = "Subset a of WorkloadSpread shop/ws is recovered from unschedulable to schedulable";
+    assert_eq!(since(301).plan().events, [values::event::normal("RecoverSchedulable", reported.to_owned())]);
 }
 
 #[test]

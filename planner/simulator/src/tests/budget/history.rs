@@ -20,7 +20,7 @@ use values::moment::{Moment, Random};
 use values::reservation::{Desk, Step};
 
 /// How long a replica waits for the answer to a read, and to a write.
-const PATIENCE: (Milliseconds, Milliseconds) = (5_000, 2_000);
+const TIMEOUT: (Milliseconds, Milliseconds) = (5_000, 2_000);
 /// How late what nobody waits for any more may arrive.
 const LATE: Milliseconds = 10_000;
 /// The longest time from the admission of a deletion or eviction to its effect.
@@ -136,7 +136,7 @@ pub(super) struct History {
 }
 
 impl History {
-    pub(super) fn new(seed: u64, defect: Option<Defect>, told: bool) -> Self {
+    pub(super) fn new(seed: u64, defect: Option<Defect>, reported: bool) -> Self {
         let mut random = Moment { now: Timestamp::UNIX_EPOCH, seed }.random();
         let mut upto = |most: u64| random.next_u64() % (most + 1);
         let total = 3 + upto(5) as usize;
@@ -163,7 +163,7 @@ impl History {
             defect,
             failure: None,
             granted: 0,
-            story: told.then(Vec::new),
+            story: reported.then(Vec::new),
         };
         history.store_budget(json!({
             "metadata": {"namespace": "shop", "name": "web", "uid": "budget", "generation": 1, "resourceVersion": "1"},
@@ -484,14 +484,14 @@ impl History {
             Step::Write { answers, .. } if self.has(Defect::Unwritten) => {
                 return self.answer(number, &answers);
             }
-            Step::Read => (Event::Read { replica: number, call }, 300, PATIENCE.0),
+            Step::Read => (Event::Read { replica: number, call }, 300, TIMEOUT.0),
             Step::Write { patch, answers } => {
                 if are_trials {
                     self.failure = Some(format!("Trial: {patch} is written"));
                 }
                 self.replicas[number].granted = answers;
                 let from = Sender::Replica(number, call);
-                (Event::Write { from, patch, answer: !self.goes_wrong() }, 1_500, PATIENCE.1)
+                (Event::Write { from, patch, answer: !self.goes_wrong() }, 1_500, TIMEOUT.1)
             }
         };
         // A call may never arrive, or when nobody waits for its answer any more.

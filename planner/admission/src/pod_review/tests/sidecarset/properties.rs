@@ -136,11 +136,11 @@ proptest! {
             for own in pod["spec"][list].as_array().into_iter().flatten() {
                 let mut found = after.iter().find(|container| container["name"] == own["name"]).unwrap().clone();
                 let injected = own["env"].as_array().unwrap().iter().any(|variable| variable["name"] == "IS_INJECTED");
-                let told = warnings.iter().any(|warning| warning.starts_with(&format!("container {} of the Pod", own["name"])));
+                let reported = warnings.iter().any(|warning| warning.starts_with(&format!("container {} of the Pod", own["name"])));
                 if let Some(env) = found["env"].as_array_mut() {
                     env.retain(|variable| variable["name"] != "KRUISE_CONTAINER_BARRIER");
                 }
-                prop_assert!(told || injected || found == *own, "{} became {}", own, found);
+                prop_assert!(reported || injected || found == *own, "{} became {}", own, found);
             }
         }
         let mut names = containers(&admitted);

@@ -97,7 +97,7 @@ fn the_next_pod_of_an_owner_goes_when_another_one_is_ready_in_the_place_of_the_l
     pods.pop();
     pods.push(with_sidecars("c", true));
     assert_eq!(decide(&mut evictions, 1, &pods, 9_002), both(&["b"], &[]));
-    assert!(evictions.is_under_way());
+    assert!(evictions.is_under_way("log"));
 }
 
 #[test]

@@ -128,12 +128,12 @@ fn what_a_strategy_holds_back_is_told_by_a_word_and_a_message() {
     ] {
         let set = Wanted::cold("log:2").strategy(strategy).set();
         let plan = cluster.plan(&set);
-        let told = not_updated(&set, &plan, cluster.pod("p00")).unwrap();
-        assert_eq!((told.word(), told.to_string()), (word, format!("not updated: {message}")));
+        let reported = not_updated(&set, &plan, cluster.pod("p00")).unwrap();
+        assert_eq!((reported.word(), reported.to_string()), (word, format!("not updated: {message}")));
         let findings = Findings::of_rollout(&set, &plan, [cluster.pod("p00")]);
         let found: Vec<_> =
             findings.sorted().iter().map(|finding| (&finding.reason, finding.count)).collect();
-        assert_eq!(found, [(&told, 1)]);
+        assert_eq!(found, [(&reported, 1)]);
     }
 }
 
