@@ -71,14 +71,14 @@ impl ClientCertificates {
 
     /// Follows the file for ever. Where it can't be used the authorities stay that it held before.
     pub async fn follow(&self) {
-        let mut told = None;
+        let mut reported = None;
         loop {
             tokio::time::sleep(LOOK).await;
             let failure = self.look().err().map(|error| error.to_string());
-            if let Some(error) = failure.as_ref().filter(|_| failure != told) {
+            if let Some(error) = failure.as_ref().filter(|_| failure != reported) {
                 warn!(error, "authorities of client certificates stay as they were");
             }
-            told = failure;
+            reported = failure;
         }
     }
 

@@ -86,7 +86,7 @@ impl Publisher {
         }
         let now = (self.clock)();
         let missed = *self.memory.missed_since.get_or_insert(now) + GRACE;
-        let due = self.memory.missing_told.map_or(missed, |told| missed.max(told + REPEAT));
+        let due = self.memory.missing_told.map_or(missed, |reported| missed.max(reported + REPEAT));
         if now < due {
             return self.wait_until(due);
         }

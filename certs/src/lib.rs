@@ -23,7 +23,6 @@
 
 mod choices;
 mod clients;
-mod connection;
 mod external;
 mod material;
 mod memory;
@@ -48,12 +47,11 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 pub use clients::{ClientAuthorityError, ClientCertificates};
-pub use connection::CallError;
 pub use material::{Material, MaterialError, carry_out, certificates};
 pub use metrics::CertificateMetrics;
 pub use objects::ObjectError;
 pub use offline::{OfflineError, offline};
-pub use probe::{Probe, SelfCheck, through};
+pub use probe::{CallError, Probe, SelfCheck, through};
 pub use resolver::CertificateResolver;
 pub use settings::{CertificateSettings, Mode, SettingsError};
 pub use store::StoreError;
@@ -62,7 +60,6 @@ use memory::PublisherMemory;
 use objects::Objects;
 use publisher::Publisher;
 use store::Store;
-use watches::Watches;
 
 /// Where the time comes from.
 pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
@@ -120,10 +117,9 @@ pub fn start_with(
     let everybody = settings.answers_everybody();
     let (tell, callers) = watch::channel(if everybody { Callers::everybody() } else { Callers::default() });
     let self_check = SelfCheck { port: settings.port, bundle: Arc::clone(&bundle), callers: callers.clone() };
-    let watches = Watches::start(&client, &settings);
     let publisher = Publisher {
         store: Store::new(client.clone(), &settings),
-        objects: Objects::new(client),
+        objects: Objects::new(client.clone()),
         settings,
         resolver: Arc::clone(&resolver),
         bundle,
@@ -135,5 +131,5 @@ pub fn start_with(
         clock,
         memory: PublisherMemory::default(),
     };
-    Certificates { resolver, status, callers, self_check, task: tokio::spawn(publisher.run(watches)) }
+    Certificates { resolver, status, callers, self_check, task: tokio::spawn(publisher.run(client)) }
 }

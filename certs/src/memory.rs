@@ -37,6 +37,8 @@ pub(crate) struct PublisherMemory {
     /// When something can be done that has to wait now.
     pub(crate) due: Option<Timestamp>,
     pub(crate) added: Option<Instant>,
+    /// Passes in a row that ended with waiting.
+    pub(crate) waits: u32,
     /// Since when something is missing that the external issuer has to provide.
     pub(crate) missed_since: Option<Timestamp>,
     /// When an Event said last what is missing.

@@ -1,5 +1,6 @@
 //! What the publisher counts and knows (docs/behaviour/server.md#metrics).
 
+use cluster::queue::QueueMetrics;
 use prometheus::core::Collector;
 use prometheus::{IntCounter, IntGauge, Registry};
 
@@ -12,14 +13,15 @@ pub struct CertificateMetrics {
     pub(crate) expiry: IntGauge,
     /// 1 after a pass in which nothing was left to do.
     pub(crate) in_order: IntGauge,
+    pub(crate) queues: QueueMetrics,
 }
 
 impl CertificateMetrics {
-    /// All of them at zero, in `registry`.
+    /// All of them at zero, in `registry`; the queue of the publisher counts with `queues`.
     ///
     /// # Errors
     /// The registry has metrics of these names already.
-    pub fn register(registry: &Registry) -> prometheus::Result<Self> {
+    pub fn register(registry: &Registry, queues: QueueMetrics) -> prometheus::Result<Self> {
         let counter = |name, help| keep(registry, IntCounter::new(name, help)?);
         let gauge = |name, help| keep(registry, IntGauge::new(name, help)?);
         Ok(Self {
@@ -36,6 +38,7 @@ impl CertificateMetrics {
                 "kutter_certificates_in_order",
                 "1 where the certificate is published everywhere and all webhooks are registered.",
             )?,
+            queues,
         })
     }
 }

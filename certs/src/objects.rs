@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use admission::registration::{
     CHOICES_KEY, Configuration, ConfigurationKind, Definition, Owner, RegistrationError,
 };
-use cluster::events::about;
+use cluster::ApiError;
+use cluster::events::{about, about_in};
 use cluster::resource::{DEFINITIONS, MUTATING_WEBHOOKS, Path, Resource, VALIDATING_WEBHOOKS};
-use cluster::{ApiError, ErrorReason, Retry};
+use cluster::write::{self, PatchKind, unless_outdated};
 use futures::future::try_join_all;
-use http::{Request, header};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, ObjectReference, Pod};
 use kube::Client;
 use kube::{Api, ResourceExt};
@@ -34,9 +34,6 @@ pub enum ObjectError {
     /// The object isn't what it should be.
     #[error(transparent)]
     Unreadable(#[from] RegistrationError),
-    /// The request can't be built.
-    #[error("HTTP request: {0}")]
-    Request(#[from] http::Error),
 }
 
 /// Reads and patches; remembers definitions for as long as their version stays.
@@ -82,8 +79,7 @@ impl Objects {
         match maps.get_opt(api::CONFIGURATION_CONFIG_MAP).await {
             Ok(map) => Ok(Ok(map.and_then(|map| map.data?.remove(CHOICES_KEY)))),
             Err(source) => {
-                let name = api::CONFIGURATION_CONFIG_MAP.to_owned();
-                let error = ObjectError::Api { kind: "ConfigMap", name, source: source.into() };
+                let error = ObjectError::of("ConfigMap", api::CONFIGURATION_CONFIG_MAP, source);
                 // Roles may be older than this build.
                 if error.is_forbidden() { Ok(Err(error.to_string())) } else { Err(error) }
             }
@@ -97,7 +93,7 @@ impl Objects {
         let missing = versions.iter().filter(|(name, _)| !self.definitions.contains_key(*name));
         let this = &*self;
         let read = try_join_all(missing.map(|(name, version)| async move {
-            let text = this.get("CustomResourceDefinition", name, &DEFINITIONS.all().name(name)).await?;
+            let text = this.get(DEFINITIONS.kind, name, &DEFINITIONS.all().name(name)).await?;
             let definition = text.as_deref().map(Definition::parse).transpose()?;
             let publishes = definition.filter(Definition::converts);
             Ok::<_, ObjectError>((name.clone(), (version.clone(), publishes)))
@@ -131,22 +127,16 @@ impl Objects {
     /// A Pod, for an Event about it. `kubectl describe` finds the Event only by the UID.
     pub(crate) async fn pod_reference(&self, namespace: &str, name: &str) -> ObjectReference {
         let pods = Api::<Pod>::namespaced(self.client.clone(), namespace);
-        let uid = match pods.get_metadata(name).await {
-            Ok(pod) => pod.uid(),
-            Err(error) => {
-                debug!(name, error = cluster::client::message(&error), "our own Pod was not read");
-                None
-            }
-        };
-        let reference = about("v1", "Pod", name, "");
-        ObjectReference { namespace: Some(namespace.to_owned()), uid, ..reference }
+        let pod = pods.get_metadata(name).await.inspect_err(|error| {
+            debug!(name, error = cluster::client::message(error), "our own Pod was not read");
+        });
+        let uid = pod.ok().and_then(|pod| pod.uid()).unwrap_or_default();
+        about_in(namespace, "v1", "Pod", name, &uid)
     }
 
     pub(crate) async fn create(&self, kind: ConfigurationKind) -> Result<bool, ObjectError> {
-        let request = Request::post(&*configurations(kind))
-            .header(header::CONTENT_TYPE, "application/json")
-            .body(kind.empty_object().into_bytes())?;
-        self.write(kind.kind(), kind.name(), request).await
+        let answer = write::create(&self.client, &configurations(kind), kind.empty_object()).await;
+        has_written(kind.kind(), kind.name(), answer)
     }
 
     pub(crate) async fn patch_configuration(
@@ -155,50 +145,33 @@ impl Objects {
         patch: &Patch,
     ) -> Result<bool, ObjectError> {
         let path = configurations(kind).name(kind.name());
-        self.patch(kind.kind(), kind.name(), &path, patch).await
+        has_written(kind.kind(), kind.name(), self.patch(&path, patch).await)
     }
 
     pub(crate) async fn patch_definition(&self, name: &str, patch: &Patch) -> Result<bool, ObjectError> {
-        self.patch("CustomResourceDefinition", name, &DEFINITIONS.all().name(name), patch).await
+        has_written(DEFINITIONS.kind, name, self.patch(&DEFINITIONS.all().name(name), patch).await)
+    }
+
+    async fn patch(&self, path: &str, patch: &Patch) -> Result<String, ApiError> {
+        write::patch(&self.client, path, PatchKind::Json, patch.to_json()).await
     }
 
     async fn get(&self, kind: &'static str, name: &str, path: &str) -> Result<Option<String>, ObjectError> {
-        match self.client.request_text(Request::get(path).body(Vec::new())?).await.map_err(ApiError::from) {
-            Ok(text) => Ok(Some(text)),
-            Err(error) if error.reason() == ErrorReason::NotFound => Ok(None),
-            Err(error) => Err(ObjectError::of(kind, name, error)),
-        }
-    }
-
-    async fn patch(
-        &self,
-        kind: &'static str,
-        name: &str,
-        path: &str,
-        patch: &Patch,
-    ) -> Result<bool, ObjectError> {
-        let request = Request::patch(path)
-            .header(header::CONTENT_TYPE, "application/json-patch+json")
-            .body(patch.to_json().into_bytes())?;
-        self.write(kind, name, request).await
-    }
-
-    /// False where the object changed, appeared or went since it was read.
-    async fn write(
-        &self,
-        kind: &'static str,
-        name: &str,
-        request: Request<Vec<u8>>,
-    ) -> Result<bool, ObjectError> {
-        match self.client.request_text(request).await.map_err(ApiError::from) {
-            Ok(_) => Ok(true),
-            Err(error) if error.retry() == Retry::Now => Ok(false),
-            Err(error) => Err(ObjectError::of(kind, name, error)),
-        }
+        write::get(&self.client, path).await.map_err(|error| ObjectError::of(kind, name, error))
     }
 }
 
-fn resource(kind: ConfigurationKind) -> Resource<'static> {
+/// False where the object changed, appeared or went since it was read.
+fn has_written(
+    kind: &'static str,
+    name: &str,
+    answer: Result<String, ApiError>,
+) -> Result<bool, ObjectError> {
+    let written = unless_outdated(answer).map_err(|error| ObjectError::of(kind, name, error))?;
+    Ok(written.is_some())
+}
+
+pub(crate) fn resource(kind: ConfigurationKind) -> Resource<'static> {
     match kind {
         ConfigurationKind::Mutating => MUTATING_WEBHOOKS,
         ConfigurationKind::Validating => VALIDATING_WEBHOOKS,
@@ -214,8 +187,7 @@ pub(crate) fn configuration_reference(kind: ConfigurationKind, uid: &str) -> Obj
 }
 
 pub(crate) fn choices_reference(namespace: &str) -> ObjectReference {
-    let reference = about("v1", "ConfigMap", api::CONFIGURATION_CONFIG_MAP, "");
-    ObjectReference { namespace: Some(namespace.to_owned()), uid: None, ..reference }
+    about_in(namespace, "v1", "ConfigMap", api::CONFIGURATION_CONFIG_MAP, "")
 }
 
 pub(crate) fn definition_reference(definition: &Definition) -> ObjectReference {

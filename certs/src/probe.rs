@@ -7,20 +7,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use admission::callers::Callers;
-use admission::registration::Endpoint;
+use admission::registration::ServerAddress;
 use api::SELF_CHECK_UID;
 use arc_swap::ArcSwap;
+use cluster::https::{HttpError, Trust, send};
 use futures::future::BoxFuture;
 use futures::{StreamExt, TryStreamExt, stream};
-use http::StatusCode;
+use http::{Request, Response, StatusCode, header};
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::api::ListParams;
 use kube::{Api, Client};
 use serde::Deserialize;
+use thiserror::Error;
 use tokio::sync::watch;
 
-use crate::connection::{Address, CallError, Peer};
+use crate::material::certificates;
 
 const PROBE_LIMIT: Duration = Duration::from_secs(5);
 const CHECK_LIMIT: Duration = Duration::from_secs(2);
@@ -28,6 +30,66 @@ const CHECK_LIMIT: Duration = Duration::from_secs(2);
 const PARALLEL: usize = 8;
 /// Of the Service.
 const PORT: u16 = 443;
+/// Answers of our own are small; more is not read.
+const MAX_ANSWER: usize = 1 << 20;
+
+/// Why our own server could not be called.
+#[derive(Debug, Error)]
+pub enum CallError {
+    /// No answer in time.
+    #[error("no answer within {0:?}")]
+    TimedOut(Duration),
+    /// No answer, or none that is trusted.
+    #[error(transparent)]
+    Unanswered(#[from] HttpError),
+    /// The answer isn't one of ours.
+    #[error("unexpected answer of {path}: {detail}")]
+    Unexpected {
+        /// The path called.
+        path: String,
+        /// What came.
+        detail: String,
+    },
+    /// The Service can't be looked up, or has no address.
+    #[error("Service {name}: {detail}")]
+    Service {
+        /// Namespace and name.
+        name: String,
+        /// What is wrong.
+        detail: String,
+    },
+}
+
+/// What to trust, and under which name the server must show itself, as the API server would verify it.
+struct Peer {
+    trust: Trust,
+    name: String,
+}
+
+impl Peer {
+    fn new(bundle: &str, name: &str) -> Result<Self, HttpError> {
+        Ok(Self { trust: Trust::authorities(certificates(bundle), name)?, name: name.to_owned() })
+    }
+
+    /// GETs `path` at a host and port, or POSTs `body` to it.
+    async fn call(
+        &self,
+        (host, port): &Address,
+        path: &str,
+        body: Option<String>,
+    ) -> Result<Response<Vec<u8>>, HttpError> {
+        let request = Request::builder()
+            .method(if body.is_some() { "POST" } else { "GET" })
+            .uri(path)
+            .header(header::HOST, &self.name)
+            .header(header::CONTENT_TYPE, "application/json")
+            .body(body.unwrap_or_default())?;
+        send((host, *port), Some(self.trust.clone()), request, MAX_ANSWER).await
+    }
+}
+
+/// A name or an IP address, and a port.
+type Address = (String, u16);
 
 /// A call on the way that the API server takes, trusting the bundle given (PEM): succeeds where these
 /// paths are answered.
@@ -37,7 +99,7 @@ pub type Probe =
 /// A probe that sends an empty review to each path at `endpoint`: at every serving address behind a
 /// Service, since the API server may call any; at the Service's own address where nobody keeps
 /// EndpointSlices; at a host as it is.
-pub fn through(client: Client, endpoint: Endpoint) -> Probe {
+pub fn through(client: Client, endpoint: ServerAddress) -> Probe {
     Arc::new(move |bundle, paths| {
         let (client, endpoint) = (client.clone(), endpoint.clone());
         Box::pin(async move {
@@ -59,19 +121,24 @@ pub fn through(client: Client, endpoint: Endpoint) -> Probe {
 async fn review(peer: &Peer, address: &Address, path: &str) -> Result<(), CallError> {
     let call = peer.call(address, path, Some(empty_review()));
     let answer = tokio::time::timeout(CHECK_LIMIT, call).await;
-    let (status, body) = answer.unwrap_or(Err(CallError::TimedOut(CHECK_LIMIT)))?;
-    match serde_json::from_slice::<Answer>(&body) {
+    let answer = answer.map_err(|_| CallError::TimedOut(CHECK_LIMIT))??;
+    let status = answer.status();
+    match serde_json::from_slice::<Answer>(answer.body()) {
         // It serves the path, to callers who show the certificate of an API server.
         _ if status == StatusCode::UNAUTHORIZED => Ok(()),
         Ok(answer) if answer.response.uid == SELF_CHECK_UID => Ok(()),
-        _ => Err(unexpected(path, format!("{status} from {address}"))),
+        // Nobody is told of the segment.
+        _ => Err(CallError::Unexpected {
+            path: values::segment::split(path).1.to_owned(),
+            detail: format!("{status} from {}:{}", address.0, address.1),
+        }),
     }
 }
 
-async fn addresses(client: Client, endpoint: &Endpoint) -> Result<Vec<Address>, CallError> {
+async fn addresses(client: Client, endpoint: &ServerAddress) -> Result<Vec<Address>, CallError> {
     let (namespace, name) = match endpoint {
-        Endpoint::Host { host, port } => return Ok(vec![Address::Name(host.clone(), *port)]),
-        Endpoint::Service { namespace, name } => (namespace, name),
+        ServerAddress::Host { host, port } => return Ok(vec![(host.clone(), *port)]),
+        ServerAddress::Service { namespace, name } => (namespace, name),
     };
     let failed = |detail: String| CallError::Service { name: format!("{namespace}/{name}"), detail };
     let refused = |error: kube::Error| failed(cluster::client::message(&error));
@@ -81,9 +148,9 @@ async fn addresses(client: Client, endpoint: &Endpoint) -> Result<Vec<Address>, 
     let slices =
         Api::<EndpointSlice>::namespaced(client, namespace).list(&parameters).await.map_err(refused)?;
     if slices.items.is_empty() {
-        let address = spec.cluster_ip.and_then(|address| address.parse::<IpAddr>().ok());
+        let address = spec.cluster_ip.filter(|address| address.parse::<IpAddr>().is_ok());
         let address = address.ok_or_else(|| failed("it has no cluster address".to_owned()))?;
-        return Ok(vec![Address::Socket(SocketAddr::new(address, PORT))]);
+        return Ok(vec![(address, PORT)]);
     }
     let named = |name: Option<&str>| {
         let mut ports = spec.ports.iter().flatten().filter(|port| port.port == i32::from(PORT));
@@ -94,7 +161,7 @@ async fn addresses(client: Client, endpoint: &Endpoint) -> Result<Vec<Address>, 
     if addresses.is_empty() {
         return Err(failed("it has no ready endpoint".to_owned()));
     }
-    Ok(addresses.into_iter().map(Address::Socket).collect())
+    Ok(addresses.into_iter().map(|address| (address.ip().to_string(), address.port())).collect())
 }
 
 /// The addresses of the endpoints that are not known to serve nobody, with the ports of those names. One that ends may
@@ -146,7 +213,7 @@ impl SelfCheck {
     pub async fn run(&self, review: Option<&str>) -> Result<(), CallError> {
         let check = async {
             let peer = Peer::new(&self.bundle.load(), "localhost")?;
-            let address = Address::Name("localhost".to_owned(), self.port);
+            let address = ("localhost".to_owned(), self.port);
             // Any status counts: what is asked is whether TLS and the server stand.
             peer.call(&address, "/healthz", None).await?;
             let Some(path) = review else { return Ok(()) };
@@ -155,11 +222,6 @@ impl SelfCheck {
         };
         tokio::time::timeout(CHECK_LIMIT, check).await.unwrap_or(Err(CallError::TimedOut(CHECK_LIMIT)))
     }
-}
-
-fn unexpected(path: &str, detail: String) -> CallError {
-    // Nobody is told of the segment.
-    CallError::Unexpected { path: values::segment::split(path).1.to_owned(), detail }
 }
 
 fn empty_review() -> String {

@@ -1,4 +1,4 @@
-//! The task that keeps store, published bundles and served certificate in step. It runs on every
+//! Keeps store, published bundles and served certificate in step: a controller with one key. It runs on every
 //! replica and has no leader: writes that are based on an old view are refused by the API server.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,13 +11,18 @@ use admission::rotation::{self, Authority, Observation, Step};
 use arc_swap::ArcSwap;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use cluster::events::{Recorder, Severity};
+use cluster::Retry;
+use cluster::event_sender::event_sender;
+use cluster::events::{Recorder, Severity, about_in};
+use cluster::queue::{self, Failure, Next, QueueSettings, Reconciler};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
+use kube::Client;
 use rustls::pki_types::CertificateDer;
 use thiserror::Error;
-use tokio::sync::watch;
-use tracing::{debug, info, warn};
+use tokio::sync::mpsc::unbounded_channel;
+use tokio::sync::{Mutex, watch};
+use tracing::{debug, info};
 use values::backoff::doubled;
 use values::moment::Moment;
 use values::segment::Segment;
@@ -29,17 +34,16 @@ use crate::objects::{self, ObjectError, Objects};
 use crate::probe::Probe;
 use crate::settings::{CertificateSettings, Mode};
 use crate::store::{Content, Store, StoreError};
-use crate::watches::Watches;
+use crate::watches::{Definitions, Wake, watch_all};
 use crate::{CertificateResolver, Clock, Status};
 
+const QUEUE: QueueSettings = QueueSettings { name: "certificates", workers: 1 };
 /// Rounds of one pass. A rotation takes three; each lost race one more.
 const ROUNDS: usize = 12;
 /// Retries after a failure (docs/behaviour/api-and-registration.md#how-entries-are-kept).
 const RETRY: (Duration, Duration) = (Duration::from_millis(5), Duration::from_secs(1000));
 /// Retries while the Service doesn't answer, or an external issuer has not published.
 const WAIT: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(10));
-/// Pause after a failure that no change ends.
-const AFTER_FAILURE: Duration = Duration::from_secs(1);
 /// Two releases side by side may disagree on an entry: they must not fill the API server's time.
 const ADDITION_PAUSE: Duration = Duration::from_secs(2);
 /// In mode `fs` replicas share the published bundle: at most this many authorities.
@@ -108,66 +112,100 @@ pub(crate) struct Publisher {
     pub(crate) memory: PublisherMemory,
 }
 
+/// The publisher, as its queue calls it.
+struct Publishing {
+    publisher: Mutex<Publisher>,
+    definitions: Definitions,
+}
+
+/// A pass that failed.
+#[derive(Debug, Error)]
+#[error("certificates are not in order: {error}")]
+struct Failed {
+    error: PassError,
+    /// How long what waits has to wait yet.
+    due: Option<Duration>,
+}
+
+impl Failure for Failed {
+    fn retry(&self) -> Retry {
+        Retry::WhenHealthy
+    }
+
+    fn pauses(&self) -> (Duration, Duration) {
+        (RETRY.0, self.due.map_or(RETRY.1, |due| due.min(RETRY.1)))
+    }
+}
+
+impl Reconciler for Publishing {
+    type Key = ();
+    type Error = Failed;
+
+    async fn reconcile(&self, (): &()) -> Result<Next, Failed> {
+        let mut publisher = self.publisher.lock().await;
+        let outcome = match self.definitions.versions() {
+            Ok(versions) => publisher.counted_pass(&versions).await,
+            Err(unknown) => Ok(PassOutcome::Paused(publisher.settings.resync, unknown)),
+        };
+        publisher.settle(outcome).await.map(Next::After)
+    }
+
+    fn object(&self, (): &()) -> Option<ObjectReference> {
+        None
+    }
+}
+
 impl Publisher {
     /// Runs until the task is aborted.
-    pub(crate) async fn run(mut self, mut watches: Watches) {
+    pub(crate) async fn run(mut self, client: Client) {
         if let Err(error) = self.load().await {
             debug!(%error, "no certificate at the start");
         }
-        let mut random = Moment { now: (self.clock)(), seed: u64::from(std::process::id()) }.random();
-        let (mut failures, mut waits) = (0, 0);
-        loop {
-            let pause = match watches.definitions().cloned() {
-                None => {
-                    self.report_trouble(&watches);
-                    self.settings.resync
-                }
-                Some(definitions) => match self.counted_pass(&definitions).await {
-                    Ok(PassOutcome::Settled) => {
-                        (failures, waits) = (0, 0);
-                        self.settings.resync.mul_f64(1.0 + 0.2 * random.next_fraction())
-                    }
-                    Ok(PassOutcome::Waiting(reason)) => {
-                        info!(reason, "webhooks are not registered yet");
-                        self.status.send_modify(|status| status.reason.clone_from(&reason));
-                        self.announce_missing(&reason).await;
-                        (failures, waits) = (0, waits + 1);
-                        backoff(WAIT, waits)
-                    }
-                    Ok(PassOutcome::Paused(pause, reason)) => {
-                        self.status.send_modify(|status| status.reason = reason);
-                        pause
-                    }
-                    Err(error) => {
-                        warn!(%error, "certificates are not in order");
-                        self.status.send_modify(|status| status.reason = error.to_string());
-                        failures += 1;
-                        backoff(RETRY, failures)
-                    }
-                },
-            };
-            let pause = self.until_due().map_or(pause, |due| due.min(pause));
-            if failures > 0 {
-                // What failed may have written, and must not be woken by that.
-                tokio::time::sleep(pause.min(AFTER_FAILURE)).await;
-            }
-            // A change ends the pause; watches that fail are tried again by themselves.
-            drop(tokio::time::timeout(pause, watches.changed()).await);
+        let (wake, keys) = unbounded_channel();
+        let (settings, recorder, queues) =
+            (self.settings.clone(), self.recorder.clone(), self.metrics.queues.clone());
+        let definitions = Definitions::new(Wake(wake));
+        let publishing = Arc::new(Publishing { publisher: Mutex::new(self), definitions });
+        tokio::join!(
+            watch_all(&client, &settings, &publishing.definitions),
+            queue::serve(QUEUE, (recorder, &queues), keys, publishing.clone(), event_sender("Publish")),
+        );
+    }
+
+    /// Tells what came of a pass. Gives when the next one is due, if nothing begins it before.
+    async fn settle(&mut self, outcome: Result<PassOutcome, PassError>) -> Result<Duration, Failed> {
+        let reason = match &outcome {
+            Ok(PassOutcome::Settled) => None,
+            Ok(PassOutcome::Waiting(reason) | PassOutcome::Paused(_, reason)) => Some(reason.clone()),
+            Err(error) => Some(error.to_string()),
+        };
+        if let Some(reason) = reason {
+            self.status.send_modify(|status| status.reason = reason);
         }
+        let pause = match outcome {
+            Ok(PassOutcome::Settled) => {
+                self.memory.waits = 0;
+                let now = (self.clock)();
+                let seed = now.subsec_nanosecond().unsigned_abs().into();
+                self.settings.resync.mul_f64(1.0 + 0.2 * Moment { now, seed }.random().next_fraction())
+            }
+            Ok(PassOutcome::Waiting(reason)) => {
+                info!(reason, "webhooks are not registered yet");
+                self.announce_missing(&reason).await;
+                let waits = self.memory.waits;
+                self.memory.waits = waits.saturating_add(1);
+                doubled(WAIT, waits)
+            }
+            Ok(PassOutcome::Paused(pause, _)) => pause,
+            Err(error) => return Err(Failed { error, due: self.until_due() }),
+        };
+        Ok(self.until_due().map_or(pause, |due| due.min(pause)))
     }
 
     /// How long what waits has to wait yet.
     fn until_due(&self) -> Option<Duration> {
         let wait = self.memory.due?.duration_since((self.clock)());
         Some(Duration::try_from(wait).unwrap_or_default())
-    }
-
-    fn report_trouble(&self, watches: &Watches) {
-        let reason = match watches.trouble() {
-            Some(trouble) => format!("CustomResourceDefinitions can't be watched: {trouble}"),
-            None => "CustomResourceDefinitions are not listed yet".to_owned(),
-        };
-        self.status.send_modify(|status| status.reason = reason);
     }
 
     /// Serves what is stored before anything else is looked at: a server that starts beside a stored
@@ -405,13 +443,8 @@ impl Publisher {
     }
 
     async fn announce_restored(&self) {
-        let secret = ObjectReference {
-            api_version: Some("v1".to_owned()),
-            kind: Some("Secret".to_owned()),
-            name: Some(self.settings.secret.clone()),
-            namespace: Some(self.settings.registration.namespace.clone()),
-            ..ObjectReference::default()
-        };
+        let namespace = &self.settings.registration.namespace;
+        let secret = about_in(namespace, "v1", "Secret", &self.settings.secret, "");
         let note = "the certificates were lost; they were restored from what this server serves".to_owned();
         self.recorder.record(&secret, Severity::Warning, "Restore", "CertificatesRestored", note).await;
     }
@@ -637,18 +670,15 @@ fn step_name(step: &Step) -> &'static str {
     }
 }
 
-fn backoff(pauses: (Duration, Duration), attempts: u32) -> Duration {
-    doubled(pauses, attempts.saturating_sub(1))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn retries_double_up_to_their_limit() {
-        let at = |attempts| backoff(RETRY, attempts);
-        assert_eq!([at(1), at(2), at(4)], [5, 10, 40].map(Duration::from_millis));
-        assert_eq!(at(60), Duration::from_secs(1000));
+    fn a_pass_that_failed_is_repeated_when_something_is_due_at_the_latest() {
+        let pauses = |due| Failed { error: PassError::Contended, due }.pauses();
+        assert_eq!(pauses(None), (Duration::from_millis(5), Duration::from_secs(1000)));
+        assert_eq!(pauses(Some(Duration::from_secs(3))).1, Duration::from_secs(3));
+        assert_eq!(pauses(Some(Duration::MAX)).1, Duration::from_secs(1000));
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use admission::registration::{self, Endpoint};
+use admission::registration::{self, ServerAddress};
 use admission::rotation::{self, Timing};
 use api::features::{Feature, FeatureGates};
 use thiserror::Error;
@@ -80,8 +80,8 @@ impl CertificateSettings {
             _ => Mode::Secret,
         };
         let endpoint = match host {
-            Some(host) => Endpoint::Host { host, port },
-            None => Endpoint::Service {
+            Some(host) => ServerAddress::Host { host, port },
+            None => ServerAddress::Service {
                 namespace: namespace.clone(),
                 name: or("SERVICE_NAME", "kruise-webhook-service"),
             },

@@ -14,6 +14,7 @@
 use std::fmt;
 
 use kube::core::Status;
+use kube::core::response::StatusCause;
 use thiserror::Error;
 
 /// The cause that the API server names where a namespace is being deleted.
@@ -25,6 +26,7 @@ const NAMESPACE_TERMINATING: &str = "NamespaceTerminating";
 pub struct ApiError {
     reason: ErrorReason,
     request: Box<str>,
+    invalid: Box<[StatusCause]>,
     source: Box<kube::Error>,
 }
 
@@ -66,11 +68,15 @@ pub enum Retry {
 impl ApiError {
     pub(crate) fn new(request: impl Into<Box<str>>, mut source: kube::Error) -> Self {
         let (reason, message) = (ErrorReason::of(&source), crate::client::message(&source));
+        let mut invalid = Vec::new();
         // Who prints the chain of errors prints the status. Its details repeat the message as it came.
         if let kube::Error::Api(status) = &mut source {
-            (status.message, status.details) = (message, None);
+            status.message = message;
+            let details = status.details.take().filter(|_| status.code == 422);
+            let causes = details.into_iter().flat_map(|details| details.causes);
+            invalid.extend(causes.filter(|cause| !cause.field.is_empty()));
         }
-        Self { reason, request: request.into(), source: Box::new(source) }
+        Self { reason, request: request.into(), invalid: invalid.into(), source: Box::new(source) }
     }
 
     /// The answer to a request for what can be no name. It is that to a name which nothing has.
@@ -92,6 +98,11 @@ impl ApiError {
     /// What the API server was asked for, by method and path.
     pub fn request(&self) -> &str {
         &self.request
+    }
+
+    /// The fields that the rules of the API server refuse: the path of each, and what is wrong with it.
+    pub fn invalid_fields(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.invalid.iter().map(|cause| (&*cause.field, &*cause.message))
     }
 
     /// Whether the request may have been carried out all the same.
@@ -188,6 +199,18 @@ mod tests {
         let error = ApiError::from(kube::Error::Api(status));
         assert_eq!(error.to_string(), url(""));
         assert!(!format!("{error:?} {}", error.source).contains(segment), "{error:?}");
+    }
+
+    #[test]
+    fn invalid_fields_are_those_of_rules_alone() {
+        let fields = |code, cause| answer(code, "Invalid", cause).invalid_fields().count();
+        let refused = answer(422, "Invalid", "FieldValueInvalid");
+        assert_eq!(refused.invalid_fields().collect::<Vec<_>>(), [("metadata.namespace", "no")]);
+        assert_eq!(fields(403, "NamespaceTerminating"), 0);
+        // A policy names no field.
+        let status = serde_json::json!({"message": "no", "reason": "Invalid", "code": 422, "details": {"causes": [{"message": "no"}]}});
+        let error: ApiError = kube::Error::Api(Box::new(serde_json::from_value(status).unwrap())).into();
+        assert_eq!(error.invalid_fields().count(), 0);
     }
 
     #[test]

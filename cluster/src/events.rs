@@ -17,7 +17,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 use tracing::warn;
 
-use crate::error::{ErrorReason, Retry};
+use crate::error::{ApiError, ErrorReason, Retry};
 use crate::resource::{EVENTS, LONGEST_NAME};
 use crate::write::{self, PatchKind};
 use series::{AllSeries, Count, Step, Subject};
@@ -154,35 +154,69 @@ impl Recorder {
                 if let Some(count) = before {
                     self.writer.count_up(&count).await;
                 }
-                let event = Event {
-                    action: Some(action.to_owned()),
-                    event_time: Some(MicroTime(now)),
-                    metadata: ObjectMeta {
-                        name: Some(name.clone()),
-                        namespace: object.namespace.clone(),
-                        ..ObjectMeta::default()
-                    },
-                    note: Some(note),
-                    reason: Some(reason.to_owned()),
-                    regarding: Some(object.clone()),
-                    reporting_controller: Some(self.writer.component.clone()),
-                    reporting_instance: Some(self.writer.instance.clone()),
-                    type_: Some(severity.as_str().to_owned()),
-                    ..Event::default()
-                };
+                let event = self.writer.event(object, severity, (action, reason), note, (name.clone(), now));
                 self.writer.create(&subject, &namespace, &event, &name).await;
             }
+        }
+    }
+
+    /// Records a warning about an object of a namespace and what it is related to. It is never counted up: `name` is always
+    /// the same, so that it is written once, whoever leads.
+    ///
+    /// # Errors
+    /// It may be recorded if it is tried again.
+    pub async fn record_once(
+        &self,
+        name: String,
+        (object, related): (&ObjectReference, ObjectReference),
+        action: &str,
+        (reason, note): (&str, String),
+    ) -> Result<(), ApiError> {
+        let named = (name, Timestamp::now());
+        let event = self.writer.event(object, Severity::Warning, (action, reason), note, named);
+        let event = Event { related: Some(related), ..event };
+        match self.writer.write(object.namespace.as_deref().unwrap_or(DEFAULT_NAMESPACE), &event).await {
+            // It was written before, or nobody will read it.
+            Err(error) if error.is_conflict() || error.retry() == Retry::Never => Ok(()),
+            written => written.map(drop),
         }
     }
 }
 
 impl Writer {
+    fn event(
+        &self,
+        object: &ObjectReference,
+        severity: Severity,
+        (action, reason): (&str, &str),
+        note: String,
+        (name, now): (String, Timestamp),
+    ) -> Event {
+        Event {
+            action: Some(action.to_owned()),
+            event_time: Some(MicroTime(now)),
+            metadata: ObjectMeta {
+                name: Some(name),
+                namespace: object.namespace.clone(),
+                ..ObjectMeta::default()
+            },
+            note: Some(note),
+            reason: Some(reason.to_owned()),
+            regarding: Some(object.clone()),
+            reporting_controller: Some(self.component.clone()),
+            reporting_instance: Some(self.instance.clone()),
+            type_: Some(severity.as_str().to_owned()),
+            ..Event::default()
+        }
+    }
+
+    async fn write(&self, namespace: &str, event: &Event) -> Result<String, ApiError> {
+        let body = serde_json::to_string(event).map_err(kube::Error::SerdeError)?;
+        write::create(&self.client, &EVENTS.namespaced(namespace), body).await
+    }
+
     async fn create(&self, subject: &Subject, namespace: &str, event: &Event, name: &str) {
-        let written = match serde_json::to_string(event) {
-            Ok(body) => write::create(&self.client, &EVENTS.namespaced(namespace), body).await,
-            Err(error) => Err(kube::Error::SerdeError(error).into()),
-        };
-        if let Err(error) = written {
+        if let Err(error) = self.write(namespace, event).await {
             let reason = &subject.2;
             // Nobody reads Events of a namespace that is being deleted.
             if error.retry() != Retry::Never {

@@ -1,7 +1,7 @@
 //! Leads a watch to where its objects are kept.
 
 use futures::StreamExt;
-use kube::runtime::watcher::{Config, Event};
+use kube::runtime::watcher::{Config, Error, Event};
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client};
 use tracing::warn;
@@ -27,9 +27,12 @@ pub trait Sink: Sync {
 
     /// The list is complete.
     fn list_ends(&self);
+
+    /// The watch failed, and will be tried again.
+    fn failed(&self, _error: &Error) {}
 }
 
-/// Leads the watch of `api` to `sink`. Ends never.
+/// Leads the watch of `api` to `sink`. Never returns.
 pub async fn follow(api: Api<WatchedObject>, config: Config, sink: &impl Sink) {
     let what = api.resource_url().to_owned();
     let mut failures = WatchFailures::default();
@@ -43,12 +46,15 @@ pub async fn follow(api: Api<WatchedObject>, config: Config, sink: &impl Sink) {
             Ok(Event::InitApply(object) | Event::Apply(object)) => sink.see(object),
             Ok(Event::InitDone) => sink.list_ends(),
             Ok(Event::Delete(object)) => sink.gone(&object),
-            Err(error) => failures.failed(&what, &error),
+            Err(error) => {
+                failures.failed(&what, &error);
+                sink.failed(&error);
+            }
         }
     }
 }
 
-/// Leads a watch of all objects of a kind to `sink`. Ends never.
+/// Leads a watch of all objects of a kind to `sink`. Never returns.
 pub async fn follow_all(client: &Client, kind: Resource<'_>, sink: &impl Sink) {
     follow(Api::all_with(client.clone(), &kind.api_resource()), Config::default(), sink).await;
 }

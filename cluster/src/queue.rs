@@ -23,9 +23,9 @@ use values::backoff::doubled;
 
 use crate::delays::Delays;
 use crate::error::Retry;
+use crate::event_sender::{self, EventSender, PendingEvent};
 use crate::events::Recorder;
 use crate::panics::{Panicked, contained};
-use crate::teller::{self, Teller, Told};
 
 pub use metrics::QueueMetrics;
 
@@ -103,24 +103,24 @@ struct Queue<K> {
     failures: BTreeMap<K, u32>,
 }
 
-/// Reconciles the keys that arrive on `keys`, and writes the Events that are left with `teller`. Ends never, as
+/// Reconciles the keys that arrive on `keys`, and writes the Events that are left with `event_sender`. Ends never, as
 /// long as the sender of keys is there.
 pub async fn serve<R: Reconciler>(
     settings: QueueSettings,
     (recorder, metrics): (Recorder, &QueueMetrics),
     keys: mpsc::UnboundedReceiver<R::Key>,
     reconciler: Arc<R>,
-    (teller, mut told): (Teller, mpsc::Receiver<Told>),
+    (event_sender, mut reported): (EventSender, mpsc::Receiver<PendingEvent>),
 ) {
-    let work = async move { run(settings, metrics, &teller, keys, reconciler).await };
-    tokio::join!(work, teller::write(&recorder, &mut told));
+    let work = async move { run(settings, metrics, &event_sender, keys, reconciler).await };
+    tokio::join!(work, event_sender::write(&recorder, &mut reported));
 }
 
 /// Reconciles the keys that arrive on `keys` until its senders are gone and everything is done.
 pub async fn run<R: Reconciler>(
     settings: QueueSettings,
     metrics: &QueueMetrics,
-    teller: &Teller,
+    event_sender: &EventSender,
     mut keys: mpsc::UnboundedReceiver<R::Key>,
     reconciler: Arc<R>,
 ) {
@@ -157,7 +157,7 @@ pub async fn run<R: Reconciler>(
                     metrics.panicked(settings.name);
                     reconciler.panicked(&key);
                     if let Some(object) = reconciler.object(&key) {
-                        teller.tell_panic(object, settings.name, message);
+                        event_sender.tell_panic(object, settings.name, message);
                     }
                 }
                 let outcome = match outcome {
@@ -327,8 +327,8 @@ mod tests {
         F: Fn(i32) -> W + Send + Sync + 'static,
         W: Future<Output = Result<Next, String>> + Send + 'static,
     {
-        let (teller, _told) = teller::teller("Reconcile");
-        super::run(settings, metrics, &teller, keys, Arc::new(Closure(reconcile))).await;
+        let (event_sender, _told) = event_sender::event_sender("Reconcile");
+        super::run(settings, metrics, &event_sender, keys, Arc::new(Closure(reconcile))).await;
     }
 
     fn metrics() -> QueueMetrics {
@@ -522,10 +522,10 @@ mod tests {
                 Ok(Next::Done)
             }
         });
-        let (teller, mut told) = teller::teller("Reconcile");
+        let (event_sender, mut reported) = event_sender::event_sender("Reconcile");
         let recorder = Recorder::new(client, settings.name, None);
-        let work = super::run(settings, &metrics, &teller, keys, Arc::new(reconcile));
-        let work = async { tokio::join!(work, teller::write(&recorder, &mut told)) };
+        let work = super::run(settings, &metrics, &event_sender, keys, Arc::new(reconcile));
+        let work = async { tokio::join!(work, event_sender::write(&recorder, &mut reported)) };
         drop(timeout(Duration::from_secs(1), work).await);
         assert_eq!(*done.lock().unwrap(), [0, 1, 2, 4, 5, 6, 7, 8, 9]);
 
@@ -566,14 +566,14 @@ mod tests {
         let (client, _requests) = fake::api_server(|_| fake::namespace_ends());
         let (sender, keys) = mpsc::unbounded_channel();
         sender.send(1).unwrap();
-        let (teller, mut told) = teller::teller("Reconcile");
+        let (event_sender, mut reported) = event_sender::event_sender("Reconcile");
         let registry = prometheus::Registry::new();
         let metrics = QueueMetrics::register(&registry).unwrap();
         let reconciler = Arc::new(InNamespaceThatEnds(client, AtomicUsize::new(0)));
-        let work = super::run(SETTINGS, &metrics, &teller, keys, reconciler.clone());
+        let work = super::run(SETTINGS, &metrics, &event_sender, keys, reconciler.clone());
         drop(timeout(Duration::from_secs(3600), work).await);
         assert_eq!(reconciler.1.load(Ordering::SeqCst), 1);
-        assert!(told.try_recv().is_err(), "no Event");
+        assert!(reported.try_recv().is_err(), "no Event");
         let text = prometheus::TextEncoder::new().encode_to_string(&registry.gather()).unwrap();
         assert!(!text.contains("controller_runtime_reconcile_errors_total{"), "no failure: {text}");
     }

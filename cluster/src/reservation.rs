@@ -26,10 +26,10 @@ use crate::{ApiError, ErrorReason};
 /// How long a task knows what its last write has returned.
 const MEMORY: Duration = Duration::from_secs(10);
 /// Longest time for an answer of the API server.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 /// Longest time for the answer to a write. What it records holds from when it was sent; later, what has become of it is
 /// read, and written anew where it is old.
-const WRITE_PATIENCE: Duration = Duration::from_secs(2);
+const WRITE_TIMEOUT: Duration = Duration::from_secs(2);
 /// How often a state is looked at that others change all the time, or that the API server does not show.
 const ATTEMPTS: u32 = 12;
 /// The pause before it is looked at again, doubled each time.
@@ -220,7 +220,7 @@ where
     /// Reads the object; false where there is none.
     async fn read(&self, path: &Path, desk: &mut Desk) -> Result<bool, ReservationError> {
         let Some(client) = &self.client else { return Ok(desk.trust()) };
-        let answer = timeout(PATIENCE, write::get(client, path)).await;
+        let answer = timeout(TIMEOUT, write::get(client, path)).await;
         match answer.map_err(|_| ReservationError::Silence)?? {
             Some(text) => desk.read(parse(text)?),
             None => return Ok(false),
@@ -236,7 +236,7 @@ where
 
 async fn write(client: &Client, path: &Path, desk: &mut Desk, patch: String) -> Result<(), ReservationError> {
     let status = path.subresource("status");
-    let answer = timeout(WRITE_PATIENCE, write::patch(client, &status, PatchKind::Merge, patch)).await;
+    let answer = timeout(WRITE_TIMEOUT, write::patch(client, &status, PatchKind::Merge, patch)).await;
     desk.written(parse(answer.map_err(|_| ReservationError::Silence)??)?);
     Ok(())
 }

@@ -38,6 +38,8 @@ pub const NAMESPACES: Resource<'_> = Resource::new("v1", "namespaces", "Namespac
 pub const NODES: Resource<'_> = Resource::new("v1", "nodes", "Node");
 /// Pods.
 pub const PODS: Resource<'_> = Resource::new("v1", "pods", "Pod");
+/// PodTemplates.
+pub const POD_TEMPLATES: Resource<'_> = Resource::new("v1", "podtemplates", "PodTemplate");
 /// Secrets.
 pub const SECRETS: Resource<'_> = Resource::new("v1", "secrets", "Secret");
 /// CustomResourceDefinitions.

@@ -12,9 +12,9 @@ use crate::resource::names_something;
 
 const JSON: &str = "application/json";
 /// Longest time for reading.
-const PATIENCE: Duration = Duration::from_secs(15);
+const TIMEOUT: Duration = Duration::from_secs(15);
 /// Longest time for a write: a little more than the API server takes, which asks webhooks one after another.
-const PATIENCE_OF_WRITES: Duration = Duration::from_secs(65);
+const WRITE_TIMEOUT: Duration = Duration::from_secs(65);
 
 /// How a patch is to be understood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -133,7 +133,7 @@ async fn send(client: &Client, path: &str, request: Builder, body: String) -> Re
     if !names_something(path) {
         return Err(ApiError::no_such_name(&method));
     }
-    let patience = if method == Method::GET { PATIENCE } else { PATIENCE_OF_WRITES };
+    let patience = if method == Method::GET { TIMEOUT } else { WRITE_TIMEOUT };
     let request = request.body(body.into_bytes()).map_err(|error| failed(kube::Error::HttpError(error)))?;
     match tokio::time::timeout(patience, client.request_text(request)).await {
         Ok(answer) => answer.map_err(failed),

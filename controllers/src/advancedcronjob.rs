@@ -15,9 +15,8 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use api::kinds::advancedcronjob::{API_VERSION, AdvancedCronJob, KIND, PLURAL};
-use cluster::events::about_in;
+use cluster::event_sender::EventSender;
 use cluster::resource::Resource;
-use cluster::teller::Teller;
 use cluster::watched::Key;
 use cluster::write::{self, PatchKind, background_deletion, unless_outdated};
 use cluster::{ErrorReason, Retry};
@@ -31,11 +30,10 @@ use kube::Client;
 use tracing::warn;
 use values::event::{Event, normal, warning};
 
-use crate::workload::builder::{Builder, Next, QueueSettings, Reconciler, touched};
+use crate::workload::builder::{Builder, Next, OUTDATED_RETRY, QueueSettings, Reconciler, touched};
 use crate::workload::owned;
 use crate::workload::store::follow::Whole;
 use crate::workload::store::{Change, Kept, Store};
-use crate::workload::told::Told;
 use crate::{Context, ReconcileError, now};
 
 mod children;
@@ -44,9 +42,6 @@ use children::Children;
 
 const NAME: &str = "advancedcronjob-controller";
 const CRON_JOBS: Resource<'_> = Resource::new(API_VERSION, PLURAL, KIND);
-/// Pause before an AdvancedCronJob is looked at again that had changed when it was to be written to, or whose children are
-/// not listed yet.
-const SOON: Duration = Duration::from_secs(1);
 
 impl Whole for AdvancedCronJob {}
 
@@ -54,22 +49,20 @@ struct Controller {
     context: Context,
     cron_jobs: Store<AdvancedCronJob>,
     children: [Children; 3],
-    told: Told,
     /// The ticks that were run last, with the UIDs of their AdvancedCronJobs: statuses may not tell of them yet.
     started: Mutex<HashMap<Key, (String, Timestamp)>>,
-    teller: Teller,
+    event_sender: EventSender,
 }
 
-/// Reconciles AdvancedCronJobs. Ends never.
+/// Reconciles AdvancedCronJobs. Never returns.
 pub(crate) async fn run(context: Context) {
     let settings = QueueSettings { name: NAME, workers: context.settings.advancedcronjob_workers };
-    Builder::new(&context, settings, "Reconcile", |teller| Controller {
+    Builder::new(&context, settings, "Reconcile", |event_sender| Controller {
         context: context.clone(),
         cron_jobs: Store::default(),
         children: ChildKind::ALL.map(Children::new),
-        told: Told::default(),
         started: Mutex::default(),
-        teller,
+        event_sender,
     })
     .watches(
         (CRON_JOBS, NAME),
@@ -98,7 +91,6 @@ impl Reconciler for Controller {
 
     async fn reconcile(&self, key: &Key) -> Result<Next, ReconcileError> {
         let Some(cron_job) = self.cron_jobs.get(key) else {
-            self.told.forget(key);
             self.started.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
             return Ok(Next::Done);
         };
@@ -109,12 +101,10 @@ impl Reconciler for Controller {
         let planned = self.plan(&cron_job, children);
         let again = planned.again.map_or(Next::Done, Next::After);
         if !self.write_status(&cron_job, planned.status).await? {
-            return Ok(Next::After(SOON));
+            return Ok(Next::After(OUTDATED_RETRY));
         }
-        planned.completed.into_iter().for_each(|event| self.tell(&cron_job, event));
-        for event in self.told.news(cron_job.key(), planned.notes) {
-            self.tell(&cron_job, event);
-        }
+        let events = planned.completed.into_iter().chain(planned.notes);
+        events.for_each(|event| self.tell(&cron_job, event));
         let mut next = again;
         if let Some(run) = planned.run {
             let tick = run.tick;
@@ -133,7 +123,7 @@ impl Reconciler for Controller {
                 after.completed.into_iter().for_each(|event| self.tell(&cron_job, event));
                 after.again.map_or(Next::Done, Next::After)
             } else {
-                Next::After(SOON)
+                Next::After(OUTDATED_RETRY)
             };
         }
         for seen in &planned.history {
@@ -146,7 +136,7 @@ impl Reconciler for Controller {
     }
 
     fn object(&self, key: &Key) -> Option<ObjectReference> {
-        self.cron_jobs.get(key).map(|cron_job| reference(&cron_job))
+        self.cron_jobs.get(key).map(|cron_job| cron_job.reference(&CRON_JOBS))
     }
 }
 
@@ -248,12 +238,8 @@ impl Controller {
     }
 
     fn tell(&self, cron_job: &AdvancedCronJob, event: Event) {
-        self.teller.tell(reference(cron_job), event);
+        self.event_sender.tell(cron_job.reference(&CRON_JOBS), event);
     }
-}
-
-fn reference(cron_job: &AdvancedCronJob) -> ObjectReference {
-    about_in(cron_job.namespace(), API_VERSION, KIND, cron_job.name(), cron_job.uid())
 }
 
 #[cfg(test)]

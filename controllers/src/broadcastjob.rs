@@ -12,7 +12,7 @@ use crate::workload::stores::Stores;
 
 const NAME: &str = "broadcastjob-controller";
 
-/// Reconciles BroadcastJobs. Ends never.
+/// Reconciles BroadcastJobs. Never returns.
 pub async fn run(context: Context, stores: Arc<Stores>) {
     let settings = QueueSettings { name: NAME, workers: context.settings.broadcastjob_workers };
     controller::run::<BroadcastJob>(settings, context, stores).await;

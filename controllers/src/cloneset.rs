@@ -15,7 +15,7 @@ mod tests;
 
 const NAME: &str = "cloneset-controller";
 
-/// Reconciles CloneSets. Ends never.
+/// Reconciles CloneSets. Never returns.
 pub async fn run(context: Context, stores: Arc<Stores>) {
     let settings = QueueSettings { name: NAME, workers: context.settings.cloneset_workers };
     controller::run::<CloneSet>(settings, context, stores).await;

@@ -8,7 +8,6 @@ use std::time::Duration;
 use api::features::Feature;
 use api::kinds::containerrecreaterequest::{API_VERSION, ContainerRecreateRequest, KIND, PLURAL};
 use api::labels::CRR_POD_UID;
-use cluster::events::about_in;
 use cluster::resource::Resource;
 use cluster::watched::Key;
 use cluster::write::{self, PatchKind, deletion, unless_outdated};
@@ -18,17 +17,15 @@ use kube::Client;
 use pod::observed::ObservedPod;
 use pod::write::PodWrite;
 
-use crate::workload::builder::{Builder, Next, QueueSettings, Reconciler, touched};
+use crate::workload::builder::{Builder, Next, QUICK_RETRY, QueueSettings, Reconciler, touched};
 use crate::workload::carry_out::{Carried, carry_out};
 use crate::workload::pods::Pods;
-use crate::workload::store::follow::Readable;
+use crate::workload::store::follow::{Readable, is_gone};
 use crate::workload::store::{Change, Identity, Kept, Store};
 use crate::{Context, ReconcileError, now};
 
 const NAME: &str = "containerrecreaterequest-controller";
 const REQUESTS: Resource<'_> = Resource::new(API_VERSION, PLURAL, KIND);
-/// Pause before a request is looked at again of which something had changed when it was to be written to.
-const SOON: Duration = Duration::from_millis(200);
 /// Writes in one reconcile. No request needs more at a time.
 const STEPS: usize = 8;
 
@@ -50,6 +47,10 @@ impl Readable for ContainerRecreateRequest {
     fn read(json: &str) -> Result<Self, serde_json::Error> {
         serde_json::from_str(json)
     }
+
+    fn is_gone(&self) -> bool {
+        is_gone(&self.metadata)
+    }
 }
 
 struct Controller {
@@ -63,7 +64,7 @@ pub(crate) fn is_on(context: &Context) -> bool {
     context.settings.gates.enabled(Feature::KruiseDaemon)
 }
 
-/// Reconciles requests. Ends never.
+/// Reconciles requests. Never returns.
 pub async fn run(context: Context, pods: Arc<Pods>) {
     let settings = QueueSettings { name: NAME, workers: context.settings.crr_workers };
     let of_pods = pods.subscribe();
@@ -96,12 +97,11 @@ impl Reconciler for Controller {
                 return Ok(next);
             }
         }
-        Ok(Next::After(SOON))
+        Ok(Next::After(QUICK_RETRY))
     }
 
     fn object(&self, key: &Key) -> Option<ObjectReference> {
-        let request = self.requests.get(key)?;
-        Some(about_in(&key.0, API_VERSION, KIND, &key.1, request.uid()))
+        self.requests.get(key).map(|request| request.reference(&REQUESTS))
     }
 }
 
@@ -126,21 +126,15 @@ impl Controller {
             Step::Delete => {
                 let options = deletion(request.uid(), Some(request.resource_version()));
                 let deleted = unless_outdated(write::delete(&self.client, &path, options).await)?;
-                return Ok(Some(deleted.map_or(Next::After(SOON), |_| Next::Done)));
+                return Ok(Some(deleted.map_or(Next::After(QUICK_RETRY), |_| Next::Done)));
             }
             Step::Request(patch) => write::patch(&self.client, &path, PatchKind::Merge, patch).await,
             Step::Status(patch) => {
                 write::patch(&self.client, &path.subresource("status"), PatchKind::Merge, patch).await
             }
         };
-        let Some(text) = unless_outdated(written)? else { return Ok(Some(Next::After(SOON))) };
-        let after = ContainerRecreateRequest::read(&text).map_err(ReconcileError::of_object(KIND))?;
-        let lives = after.metadata.deletion_timestamp.is_none() || !after.metadata.finalizers.is_empty();
-        // One that was held by us alone is gone, of which the watch tells.
-        if lives {
-            self.requests.written(after);
-        }
-        Ok((!lives).then_some(Next::Done))
+        let is_written = self.requests.take_in(KIND, written)?;
+        Ok((!is_written).then_some(Next::After(QUICK_RETRY)))
     }
 
     async fn write_pod(
@@ -151,7 +145,7 @@ impl Controller {
         let Some(pod) = pod else { return Ok(Some(Next::Done)) };
         match carry_out(&self.client, &self.pods, pod, &[write]).await? {
             Carried::Written(_) => Ok(None),
-            Carried::Outdated => Ok(Some(Next::After(SOON))),
+            Carried::Outdated => Ok(Some(Next::After(QUICK_RETRY))),
         }
     }
 }

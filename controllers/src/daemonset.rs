@@ -12,7 +12,7 @@ use crate::workload::stores::Stores;
 
 const NAME: &str = "daemonset-controller";
 
-/// Reconciles DaemonSets. Ends never.
+/// Reconciles DaemonSets. Never returns.
 pub async fn run(context: Context, stores: Arc<Stores>) {
     let settings = QueueSettings { name: NAME, workers: context.settings.daemonset_workers };
     controller::run::<DaemonSet>(settings, context, stores).await;

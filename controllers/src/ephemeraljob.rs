@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use api::kinds::ephemeraljob::{API_VERSION, EphemeralJob, KIND, PLURAL};
 use cluster::ErrorReason;
-use cluster::events::about_in;
 use cluster::resource::{PODS, Resource};
 use cluster::watched::Key;
 use cluster::write::{self, PatchKind, deletion, unless_outdated};
@@ -19,17 +18,15 @@ use kube::Client;
 use pod::observed::ObservedPod;
 
 use crate::workload::batches::growing;
-use crate::workload::builder::{Builder, Next, QueueSettings, Reconciler, touched};
+use crate::workload::builder::{Builder, Next, QUICK_RETRY, QueueSettings, Reconciler, touched};
 use crate::workload::pods::Pods;
-use crate::workload::store::follow::{Readable, Whole};
+use crate::workload::store::follow::Whole;
 use crate::workload::store::{Change, Kept, Store};
 use crate::{Context, ReconcileError, now};
-use cluster::teller::Teller;
+use cluster::event_sender::EventSender;
 
 const SETTINGS: QueueSettings = QueueSettings { name: "ephemeraljob-controller", workers: 10 };
 const JOBS: Resource<'_> = Resource::new(API_VERSION, PLURAL, KIND);
-/// Pause before a job is looked at again of which something had changed when it was to be written to.
-const SOON: Duration = Duration::from_millis(200);
 /// Steps in one reconcile. No job needs more at a time.
 const STEPS: usize = 4;
 /// The most Pods that are written to at a time. It begins with one, so that what is refused everywhere costs little.
@@ -41,17 +38,17 @@ struct Controller {
     client: Client,
     jobs: Store<EphemeralJob>,
     pods: Arc<Pods>,
-    teller: Teller,
+    event_sender: EventSender,
 }
 
-/// Reconciles jobs. Ends never.
+/// Reconciles jobs. Never returns.
 pub async fn run(context: Context, pods: Arc<Pods>) {
     let (client, of_pods) = (context.client.clone(), pods.subscribe());
-    Builder::new(&context, SETTINGS, "Inject", |teller| Controller {
+    Builder::new(&context, SETTINGS, "Inject", |event_sender| Controller {
         client,
         jobs: Store::default(),
         pods,
-        teller,
+        event_sender,
     })
     .watches(
         (JOBS, "ephemeraljobs"),
@@ -88,11 +85,11 @@ impl Reconciler for Controller {
                 return Ok(next);
             }
         }
-        Ok(Next::After(SOON))
+        Ok(Next::After(QUICK_RETRY))
     }
 
     fn object(&self, key: &Key) -> Option<ObjectReference> {
-        self.jobs.get(key).map(|job| reference(&job))
+        self.jobs.get(key).map(|job| job.reference(&JOBS))
     }
 }
 
@@ -131,7 +128,11 @@ impl Controller {
                     return Ok(Some(next));
                 }
                 let all_written = self.inject(job, &injections).await?;
-                Ok(Some(if all_written { next.map_or(Next::Done, Next::After) } else { Next::After(SOON) }))
+                Ok(Some(if all_written {
+                    next.map_or(Next::Done, Next::After)
+                } else {
+                    Next::After(QUICK_RETRY)
+                }))
             }
         }
     }
@@ -145,13 +146,8 @@ impl Controller {
     ) -> Result<Option<Next>, ReconcileError> {
         let path = JOBS.namespaced(job.namespace()).name(job.name()).subresource(part);
         let answer = write::patch(&self.client, &path, PatchKind::Merge, patch).await;
-        let Some(text) = unless_outdated(answer)? else { return Ok(Some(Next::After(SOON))) };
-        let after = EphemeralJob::read(&text).map_err(ReconcileError::of_object(KIND))?;
-        if after.metadata.deletion_timestamp.is_some() && after.metadata.finalizers.is_empty() {
-            return Ok(Some(Next::Done));
-        }
-        self.jobs.written(after);
-        Ok(None)
+        let is_written = self.jobs.take_in(KIND, answer)?;
+        Ok((!is_written).then_some(Next::After(QUICK_RETRY)))
     }
 
     /// Adds containers to Pods, in batches that grow; what is refused ends it. False where a Pod was in another state.
@@ -166,7 +162,7 @@ impl Controller {
                         gone = Some(error);
                     }
                     Err(error) => {
-                        self.teller.tell(reference(job), refused(&error.message()));
+                        self.event_sender.tell(job.reference(&JOBS), refused(&error.message()));
                         return Err(error);
                     }
                 }
@@ -187,9 +183,4 @@ impl Controller {
             Err(error) => Err(error.into()),
         }
     }
-}
-
-/// A job as Events refer to it.
-fn reference(job: &EphemeralJob) -> ObjectReference {
-    about_in(job.namespace(), API_VERSION, KIND, job.name(), job.uid())
 }

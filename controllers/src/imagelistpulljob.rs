@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::kinds::imagelistpulljob::{API_VERSION, ImageListPullJob, KIND, PLURAL};
-use cluster::events::about_in;
 use cluster::resource::{Path, Resource};
 use cluster::watched::Key;
 use cluster::write::{self, PatchKind, deletion, unless_outdated};
@@ -21,17 +20,15 @@ use values::event::Event;
 
 use crate::images::{Images, JobGroup, PULL_JOBS};
 use crate::workload::batches::growing;
-use crate::workload::builder::{Builder, Next, QueueSettings, Reconciler};
-use crate::workload::paces::Paces;
+use crate::workload::builder::{Builder, Next, OUTDATED_RETRY, QueueSettings, Reconciler};
+use crate::workload::limiter::Limiter;
 use crate::workload::store::follow::Whole;
 use crate::workload::store::{Change, Kept, Store};
 use crate::{Context, ReconcileError, now};
-use cluster::teller::Teller;
+use cluster::event_sender::EventSender;
 
 const NAME: &str = "imagelistpulljob-controller";
 const LISTS: Resource<'_> = Resource::new(API_VERSION, PLURAL, KIND);
-/// Pause before a list is looked at again that had changed when it was to be written to.
-const SOON: Duration = Duration::from_secs(1);
 
 impl Whole for ImageListPullJob {}
 
@@ -39,16 +36,21 @@ struct Controller {
     client: Client,
     lists: Store<ImageListPullJob>,
     images: Arc<Images>,
-    paces: Paces,
-    teller: Teller,
+    limiter: Limiter<Key>,
+    event_sender: EventSender,
 }
 
-/// Reconciles ImageListPullJobs. Ends never.
+/// Reconciles ImageListPullJobs. Never returns.
 pub(crate) async fn run(context: Context, images: Arc<Images>) {
     let settings = QueueSettings { name: NAME, workers: context.settings.imagepulljob_workers };
     let (client, of_jobs) = (context.client.clone(), images.jobs.subscribe());
-    let controller =
-        |teller| Controller { client, lists: Store::default(), images, paces: Paces::default(), teller };
+    let controller = |event_sender| Controller {
+        client,
+        lists: Store::default(),
+        images,
+        limiter: Limiter::default(),
+        event_sender,
+    };
     Builder::new(&context, settings, "Reconcile", controller)
         .watches((LISTS, NAME), |all| &all.lists, |_, change| of_list(change))
         .woken_by(of_jobs, |_, change| of_job(change))
@@ -87,7 +89,7 @@ impl Reconciler for Controller {
 
     async fn reconcile(&self, key: &Key) -> Result<Next, ReconcileError> {
         let Some(list) = self.lists.get(key) else {
-            self.paces.forget(key);
+            self.limiter.forget(key);
             return Ok(Next::Done);
         };
         let plan = self.plan(&list);
@@ -99,7 +101,7 @@ impl Reconciler for Controller {
         if let Some(label) = plan.label {
             let done = self.write(&path, label).await?;
             // The new version of the list is what the rest has to be planned on.
-            return Ok(Next::After(if done { Duration::ZERO } else { SOON }));
+            return Ok(Next::After(if done { Duration::ZERO } else { OUTDATED_RETRY }));
         }
         self.create(&list, plan.create).await?;
         self.delete(&list, plan.delete).await?;
@@ -112,15 +114,15 @@ impl Reconciler for Controller {
         }
         let Some(status) = plan.status else { return Ok(plan.again.map_or(Next::Done, Next::After)) };
         let is_urgent = status.contains("completionTime");
-        if let Some(wait) = self.paces.wait(key, is_urgent) {
+        if let Some(wait) = self.limiter.pace(key, is_urgent) {
             return Ok(Next::After(wait));
         }
         let done = self.write(&path.subresource("status"), status).await?;
-        Ok(if done { plan.again.map_or(Next::Done, Next::After) } else { Next::After(SOON) })
+        Ok(if done { plan.again.map_or(Next::Done, Next::After) } else { Next::After(OUTDATED_RETRY) })
     }
 
     fn object(&self, key: &Key) -> Option<ObjectReference> {
-        self.lists.get(key).map(|list| reference(&list))
+        self.lists.get(key).map(|list| list.reference(&LISTS))
     }
 }
 
@@ -191,10 +193,6 @@ impl Controller {
     }
 
     fn tell(&self, list: &ImageListPullJob, event: Event) {
-        self.teller.tell(reference(list), event);
+        self.event_sender.tell(list.reference(&LISTS), event);
     }
-}
-
-fn reference(list: &ImageListPullJob) -> ObjectReference {
-    about_in(list.namespace(), API_VERSION, KIND, list.name(), list.uid())
 }

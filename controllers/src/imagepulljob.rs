@@ -17,11 +17,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use api::kinds::cloneset;
-use api::kinds::imagepulljob::{API_VERSION, KIND};
+use api::kinds::imagepulljob::KIND;
 use api::kinds::nodeimage::{NodeImage, PullSecret};
 use api::kinds::shared;
 use cluster::Retry;
-use cluster::events::about_in;
 use cluster::resource::{NODE_IMAGES, Path, Resource, SECRETS};
 use cluster::watched::Key;
 use cluster::write::{self, PatchKind, deletion, unless_outdated};
@@ -37,14 +36,13 @@ use pod::observed::ObservedPod;
 use values::event::Event;
 
 use crate::images::{Images, JobGroup, NodeGroup, PULL_JOBS};
-use crate::workload::builder::{Builder, Next, QueueSettings, Reconciler};
-use crate::workload::course::{Courses, CpuTime};
-use crate::workload::paces::Paces;
-use crate::workload::store::follow::{Readable, follow_all};
-use crate::workload::store::{Change, Kept};
+use crate::workload::builder::{Builder, Next, OUTDATED_RETRY, QueueSettings, Reconciler};
+use crate::workload::limiter::{CpuTime, Limiter};
+use crate::workload::store::follow::follow_all;
+use crate::workload::store::{Change, Kept, key};
 use crate::workload::stores::Stores;
 use crate::{Context, ReconcileError, now};
-use cluster::teller::Teller;
+use cluster::event_sender::EventSender;
 use secrets::Found;
 
 mod secrets;
@@ -56,8 +54,6 @@ const NAME: &str = "imagepulljob-controller";
 const AT_ONCE: usize = 16;
 /// How often a NodeImage is looked at that changes while it is written to.
 const ATTEMPTS: usize = 3;
-/// Pause before a job is looked at again that had changed when it was to be written to.
-const SOON: Duration = Duration::from_secs(1);
 /// Pause before nodes are looked at again that have too many images.
 const FULL: Duration = Duration::from_secs(60);
 
@@ -66,12 +62,11 @@ struct Controller {
     images: Arc<Images>,
     stores: Arc<Stores>,
     context: Context,
-    courses: Courses,
-    paces: Paces,
+    limiter: Limiter<Key>,
     memories: Mutex<HashMap<Key, Memory>>,
     /// Secrets are copied for one job at a time, so that others share the copies.
     copying: tokio::sync::Mutex<()>,
-    teller: Teller,
+    event_sender: EventSender,
 }
 
 /// What is remembered of a job. Losing it costs some requests.
@@ -81,18 +76,16 @@ struct Memory {
     secrets: Option<Found>,
     /// How often one of its Secrets has changed.
     round: u64,
-    /// The Secrets of which it was told that they are not there.
-    missing: BTreeSet<String>,
     /// In which order its workload updates Pods.
     order: Option<UpdateOrder>,
 }
 
-/// Reconciles ImagePullJobs. Ends never.
+/// Reconciles ImagePullJobs. Never returns.
 pub(crate) async fn run(context: Context, images: Arc<Images>, stores: Arc<Stores>) {
     let settings = QueueSettings { name: NAME, workers: context.settings.imagepulljob_workers };
     let light = cluster::client::metadata_only(context.client.clone());
-    Builder::new(&context, settings, "PullImage", |teller| {
-        Controller::new(context.clone(), images.clone(), stores.clone(), teller)
+    Builder::new(&context, settings, "PullImage", |event_sender| {
+        Controller::new(context.clone(), images.clone(), stores.clone(), event_sender)
     })
     .woken_by(images.jobs.subscribe(), Controller::of_job)
     .woken_by(images.nodes.subscribe(), Controller::of_node)
@@ -119,50 +112,46 @@ impl Reconciler for Controller {
             self.forget(key);
             return Ok(Next::Done);
         };
-        let course = job.word();
-        if let Some(rest) = self.courses.rest(&course) {
+        if let Some(rest) = self.limiter.rest(key) {
             return Ok(Next::After(rest));
         }
         let next = match stage(&job, now().now) {
             Stage::Running => self.advance(key, &job).await,
             Stage::Unusable => Ok(Next::Done),
-            Stage::Ending => {
-                self.finish(key, &job).await.map(|done| if done { Next::Done } else { Next::After(SOON) })
-            }
+            Stage::Ending => self
+                .finish(key, &job)
+                .await
+                .map(|done| if done { Next::Done } else { Next::After(OUTDATED_RETRY) }),
             Stage::Completed(left) => match self.finish(key, &job).await {
                 Ok(true) => self.expire(&job, left).await,
-                Ok(false) => Ok(Next::After(SOON)),
+                Ok(false) => Ok(Next::After(OUTDATED_RETRY)),
                 Err(error) => Err(error),
             },
         };
-        match &next {
-            Ok(_) => self.courses.succeeded(&course),
-            Err(_) => self.courses.failed(&course),
-        }
+        self.limiter.ended(key, next.is_ok());
         next
     }
 
     fn object(&self, key: &Key) -> Option<ObjectReference> {
-        self.images.jobs.get(key).map(|job| reference(&job))
+        self.images.jobs.get(key).map(|job| job.reference(&PULL_JOBS))
     }
 
     fn panicked(&self, key: &Key) {
-        self.courses.failed(&format!("{}/{}", key.0, key.1));
+        self.limiter.ended(key, false);
     }
 }
 
 impl Controller {
-    fn new(context: Context, images: Arc<Images>, stores: Arc<Stores>, teller: Teller) -> Self {
+    fn new(context: Context, images: Arc<Images>, stores: Arc<Stores>, event_sender: EventSender) -> Self {
         Self {
             client: context.client.clone(),
             images,
             stores,
             context,
-            courses: Courses::default(),
-            paces: Paces::default(),
+            limiter: Limiter::default(),
             memories: Mutex::default(),
             copying: tokio::sync::Mutex::default(),
-            teller,
+            event_sender,
         }
     }
 
@@ -173,7 +162,7 @@ impl Controller {
         if change.old.as_ref().map(said) == change.new.as_ref().map(said) {
             return None;
         }
-        self.courses.wake(&job.word());
+        self.limiter.wake(&job.key());
         Some((job.key(), Duration::ZERO))
     }
 
@@ -210,8 +199,7 @@ impl Controller {
 
     fn forget(&self, key: &Key) {
         self.memories.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
-        self.courses.forget(&format!("{}/{}", key.0, key.1));
-        self.paces.forget(key);
+        self.limiter.forget(key);
         self.stores.pods.leave(KIND, key);
     }
 
@@ -240,7 +228,7 @@ impl Controller {
         if let Some(patch) = job.with_finalizer(true)
             && !self.write(&path_of(job), patch).await?
         {
-            return Ok(Next::After(SOON));
+            return Ok(Next::After(OUTDATED_RETRY));
         }
         self.find_pods(key, job).await?;
         let secrets = self.secrets(key, job).await?;
@@ -249,11 +237,11 @@ impl Controller {
         let look = self.look(key, job, &nodes, &secrets);
         let is_overdue = is_overdue(job, &look, now().now);
         let due = due(job, &look, &secrets.references);
-        self.courses.plan_took(&job.word(), time.taken());
+        self.limiter.worked(key, time.taken());
         let served = if is_overdue || look.lacks_secret {
             Ok(())
         } else {
-            secrets.missing.iter().for_each(|name| self.tell_missing(key, job, name));
+            secrets.missing.iter().for_each(|name| self.tell_missing(job, name));
             self.serve(job, &due, &secrets.references).await
         };
         let next = self.write_status(key, &secrets).await?;
@@ -373,22 +361,19 @@ impl Controller {
             let known = self.images.jobs.get(&(owner.namespace.clone(), owner.name.clone()));
             known.is_some_and(|known| known.uid() == owner.uid && !known.is_active())
         };
-        let mut newer: Option<NodeImage> = None;
+        let mut newer: Option<Arc<NodeImage>> = None;
         for _ in 0..ATTEMPTS {
-            let present = newer.as_ref().unwrap_or(node);
+            let present = newer.as_deref().unwrap_or(node);
             let ttl = self.context.settings.task_ttl_seconds;
             // One that has become full meanwhile is told of the next time.
             let Ok(Some(patch)) = hand_out(job, present, secrets, ttl, is_over, now()) else { return Ok(()) };
             match write::patch(&self.client, &path, PatchKind::Json, patch).await {
-                Ok(text) => {
-                    self.images.nodes.written(read_node(&text)?);
-                    return Ok(());
-                }
+                Ok(text) => return self.images.nodes.take_in(NODE_IMAGES.kind, Ok(text)).map(drop),
                 Err(error) if error.is_conflict() => {
-                    let Some(text) = write::get(&self.client, &path).await? else { return Ok(()) };
-                    let found = read_node(&text)?;
-                    self.images.nodes.found(found.clone());
-                    newer = Some(found);
+                    newer = self.images.nodes.read(&self.client, &NODE_IMAGES, &key(node.name())).await?;
+                    if newer.is_none() {
+                        return Ok(());
+                    }
                 }
                 Err(error) if error.retry() == Retry::Now => return Ok(()),
                 Err(error) => return Err(error.into()),
@@ -407,38 +392,23 @@ impl Controller {
             (status, patch)
         };
         let Some(patch) = patch else { return Ok(None) };
-        if let Some(wait) = self.paces.wait(key, status.completion_time.is_some()) {
+        if let Some(wait) = self.limiter.pace(key, status.completion_time.is_some()) {
             return Ok(Some(wait));
         }
         let done = self.write(&path_of(&job).subresource("status"), patch).await?;
-        Ok((!done).then_some(SOON))
+        Ok((!done).then_some(OUTDATED_RETRY))
     }
 
     /// Patches a job; false where it was in another state.
     async fn write(&self, path: &Path, patch: String) -> Result<bool, ReconcileError> {
-        let answer = write::patch(&self.client, path, PatchKind::Merge, patch).await;
-        let Some(text) = unless_outdated(answer)? else { return Ok(false) };
-        // The answer to the last finalizer's end is the job as it was.
-        let job = Job::read(&text).map_err(ReconcileError::of_object(KIND))?;
-        if job.object.metadata.deletion_timestamp.is_none() {
-            self.images.jobs.written(job);
-        }
-        Ok(true)
+        self.images.jobs.take_in(KIND, write::patch(&self.client, path, PatchKind::Merge, patch).await)
     }
 
     fn tell(&self, job: &Job, event: Event) {
-        self.teller.tell(reference(job), event);
+        self.event_sender.tell(job.reference(&PULL_JOBS), event);
     }
-}
-
-fn read_node(text: &str) -> Result<NodeImage, ReconcileError> {
-    NodeImage::read(text).map_err(ReconcileError::of_object(NODE_IMAGES.kind))
 }
 
 fn path_of(job: &Job) -> Path {
     PULL_JOBS.namespaced(job.namespace()).name(job.name())
-}
-
-fn reference(job: &Job) -> ObjectReference {
-    about_in(job.namespace(), API_VERSION, KIND, job.name(), job.uid())
 }

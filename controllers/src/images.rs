@@ -22,7 +22,7 @@ use kube::{Api, Client};
 use tracing::warn;
 
 use crate::metrics::Metrics;
-use crate::workload::store::follow::{Readable, follow, follow_all};
+use crate::workload::store::follow::{Readable, follow, follow_all, is_gone};
 use crate::workload::store::{Identity, Kept, Store};
 
 pub(crate) const PULL_JOBS: Resource<'_> =
@@ -106,6 +106,10 @@ impl Readable for Job {
         }
         Ok(job)
     }
+
+    fn is_gone(&self) -> bool {
+        is_gone(&self.object.metadata)
+    }
 }
 
 /// What Secrets of the agents are found by.
@@ -160,7 +164,7 @@ impl Images {
     }
 }
 
-/// Keeps them current; the copies only where their namespace is given. Ends never.
+/// Keeps them current; the copies only where their namespace is given. Never returns.
 pub(crate) async fn watch(images: Arc<Images>, client: Client, config_namespace: Option<String>) {
     let light = metadata_only(client.clone());
     let copies = async {

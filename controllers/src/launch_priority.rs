@@ -16,7 +16,8 @@ use pod::launch_priority::release::{Barrier, PodFacts, Step, open_patch, release
 
 use crate::workload::builder::{Builder, Next, QueueSettings, Reconciler, changed};
 use crate::workload::pods::Pods;
-use crate::{Context, ReconcileError, pod_reference};
+use crate::workload::store::Kept;
+use crate::{Context, ReconcileError};
 
 const SETTINGS: QueueSettings = QueueSettings { name: "container-launch-priority-controller", workers: 4 };
 /// A Pod that waits is looked at again after this time even if no event tells of it
@@ -26,7 +27,7 @@ const SAFETY_NET: Duration = Duration::from_secs(300);
 /// we write must not keep us at it.
 const MAX_STEPS: usize = 4;
 
-/// Reconciles the Pods that wait. Ends never.
+/// Reconciles the Pods that wait. Never returns.
 pub async fn run(context: Context, pods: Arc<Pods>) {
     let waiting = pods.waiting().subscribe();
     let reconciler = LaunchPriority { client: context.client.clone(), pods };
@@ -47,7 +48,7 @@ impl Reconciler for LaunchPriority {
     }
 
     fn object(&self, key: &Key) -> Option<ObjectReference> {
-        self.pods.waiting().get(key).map(|pod| pod_reference(&*pod))
+        self.pods.waiting().get(key).map(|pod| pod.reference(&PODS))
     }
 }
 

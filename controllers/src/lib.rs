@@ -44,10 +44,8 @@ use std::time::Duration;
 
 use api::features::{Feature, FeatureGates};
 use cluster::election::Election;
-use cluster::events::about_in;
 use informers::Index;
 use jiff::tz::TimeZone;
-use k8s_openapi::api::core::v1::ObjectReference;
 use kinds::workloadspread::version::VersionedKinds;
 #[cfg(test)]
 use kit::double as fake;
@@ -62,7 +60,6 @@ use crate::images::Images;
 use crate::metrics::Metrics;
 use crate::probes::Probes;
 use crate::workload::pods::Pods;
-use crate::workload::store::Kept;
 use crate::workload::stores::Stores;
 
 /// Pause before controllers start again after one of them failed.
@@ -324,11 +321,6 @@ fn start_probes(context: &Context, stores: &Arc<Stores>, tasks: &mut JoinSet<()>
     tasks.spawn(probes::watch(probes.clone(), context.client.clone()));
     tasks.spawn(nodepodprobe::run(context.clone(), probes.clone(), stores.clone(), (names.clone(), named)));
     tasks.spawn(podprobemarker::run(context.clone(), probes, stores.clone(), names));
-}
-
-/// A Pod as Events refer to it: without a resource version, so that Events of all states are counted as one.
-fn pod_reference(pod: &impl Kept) -> ObjectReference {
-    about_in(pod.namespace(), "v1", "Pod", pod.name(), pod.uid())
 }
 
 /// The clock of the controllers, and their chance: the one place where they read either.

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::kinds::nodeimage::{API_VERSION, KIND, PullSecret};
+use api::kinds::nodeimage::{KIND, PullSecret};
 use api::kinds::shared;
 use cluster::events::about;
 use cluster::resource::NODE_IMAGES;
@@ -16,33 +16,31 @@ use kinds::workload::image_pull::is_endless;
 use kube::Client;
 
 use crate::images::{Images, NodeGroup};
-use crate::workload::builder::{Builder, Next, QueueSettings, Reconciler};
+use crate::workload::builder::{Builder, Next, OUTDATED_RETRY, QueueSettings, Reconciler};
 use crate::workload::store::{Change, Kept, key};
 use crate::workload::stores::Stores;
 use crate::{Context, ReconcileError, now};
-use cluster::teller::Teller;
+use cluster::event_sender::EventSender;
 
 const NAME: &str = "nodeimage-controller";
-/// Pause before a NodeImage is looked at again that had changed when it was to be written to.
-const SOON: Duration = Duration::from_secs(1);
 
 struct Controller {
     client: Client,
     images: Arc<Images>,
     stores: Arc<Stores>,
     context: Context,
-    teller: Teller,
+    event_sender: EventSender,
 }
 
-/// Reconciles NodeImages. Ends never.
+/// Reconciles NodeImages. Never returns.
 pub(crate) async fn run(context: Context, images: Arc<Images>, stores: Arc<Stores>) {
     let settings = QueueSettings { name: NAME, workers: context.settings.nodeimage_workers };
-    Builder::new(&context, settings, "PullImage", |teller| Controller {
+    Builder::new(&context, settings, "PullImage", |event_sender| Controller {
         client: context.client.clone(),
         images: images.clone(),
         stores: stores.clone(),
         context: context.clone(),
-        teller,
+        event_sender,
     })
     .woken_by(images.nodes.subscribe(), |_, change| {
         change.states().next().map(|node| (Box::from(node.name()), Duration::ZERO))
@@ -80,13 +78,12 @@ impl Reconciler for Controller {
             plan(name, node.as_ref(), image.as_deref(), context, now())
         };
         let done = self.carry_out(name, step).await?;
-        let again = if done { again } else { Some(SOON) };
+        let again = if done { again } else { Some(OUTDATED_RETRY) };
         Ok(again.map_or(Next::Done, Next::After))
     }
 
     fn object(&self, name: &Box<str>) -> Option<ObjectReference> {
-        let node = self.images.nodes.get(&key(name))?;
-        Some(about(API_VERSION, KIND, name, node.uid()))
+        self.images.nodes.get(&key(name)).map(|node| node.reference(&NODE_IMAGES))
     }
 }
 
@@ -140,12 +137,12 @@ impl Controller {
                 return Ok(true);
             }
             Step::Change(patch) => write::patch(&self.client, &path, PatchKind::Json, patch).await,
-            Step::Fail(patch, told) => {
+            Step::Fail(patch, reported) => {
                 let path = path.subresource("status");
                 let written = write::patch(&self.client, &path, PatchKind::Merge, patch).await;
                 if written.is_ok() {
-                    for (object, event) in told {
-                        self.teller.tell(reference(object), event);
+                    for (object, event) in reported {
+                        self.event_sender.tell(reference(object), event);
                     }
                 }
                 written

@@ -9,6 +9,7 @@ use std::time::Duration;
 use api::features::Feature;
 use api::kinds::nodepodprobe::{API_VERSION, KIND, NodePodProbe};
 use cluster::events::about;
+use cluster::resource::PODS;
 use cluster::write::{self, PatchKind, deletion, unless_outdated};
 use futures::{StreamExt, stream};
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -25,18 +26,16 @@ use pod::observed::ObservedPod;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 
 use crate::probes::{NODE_PROBES, Probes};
-use crate::workload::builder::{Builder, Next, QueueSettings, Reconciler};
+use crate::workload::builder::{Builder, Next, QUICK_RETRY, QueueSettings, Reconciler};
 use crate::workload::carry_out::{Carried, carry_out};
 use crate::workload::nodes::Nodes;
 use crate::workload::recreate::recreate;
 use crate::workload::store::{Change, Kept, key};
 use crate::workload::stores::Stores;
-use crate::{Context, ReconcileError, pod_reference};
-use cluster::teller::Teller;
+use crate::{Context, ReconcileError};
+use cluster::event_sender::EventSender;
 
 const NAME: &str = "nodepodprobe-controller";
-/// Pause before a node is looked at again of which something had changed when it was to be written to.
-const SOON: Duration = Duration::from_millis(200);
 /// Pods of one node that are written to at a time.
 const CONCURRENCY: usize = 8;
 
@@ -46,21 +45,21 @@ struct Controller {
     stores: Arc<Stores>,
     /// The agents run liveness probes.
     liveness: bool,
-    teller: Teller,
+    event_sender: EventSender,
 }
 
 /// The names of Nodes to look at: where they are sent, and where they come out.
 pub(crate) type Names = (UnboundedSender<Box<str>>, UnboundedReceiver<Box<str>>);
 
-/// Reconciles NodePodProbes. Ends never.
+/// Reconciles NodePodProbes. Never returns.
 pub(crate) async fn run(context: Context, probes: Arc<Probes>, stores: Arc<Stores>, names: Names) {
     let settings = QueueSettings { name: NAME, workers: context.settings.nodepodprobe_workers };
-    Builder::new(&context, settings, "Probe", |teller| Controller {
+    Builder::new(&context, settings, "Probe", |event_sender| Controller {
         client: context.client.clone(),
         probes: probes.clone(),
         stores: stores.clone(),
         liveness: context.settings.gates.enabled(Feature::EnhancedLivenessProbe),
-        teller,
+        event_sender,
     })
     .keys(names)
     .woken_by(probes.nodes.subscribe(), |_, change| {
@@ -93,7 +92,7 @@ impl Reconciler for Controller {
         let markers = self.markers_of(&pods);
         let probed = probed(&pods, &markers, self.liveness);
         let known = self.probes.nodes.get(&key(name));
-        let told = self.tell_agent(name, step(name, node, known.as_deref(), &probed)).await?;
+        let reported = self.tell_agent(name, step(name, node, known.as_deref(), &probed)).await?;
         let all_written = match self.probes.nodes.get(&key(name)) {
             Some(known) => {
                 let taken = self.take_results(&known, &probed).await;
@@ -102,7 +101,7 @@ impl Reconciler for Controller {
             }
             None => true,
         };
-        Ok(if told && all_written { Next::Done } else { Next::After(SOON) })
+        Ok(if reported && all_written { Next::Done } else { Next::After(QUICK_RETRY) })
     }
 
     fn object(&self, name: &Box<str>) -> Option<ObjectReference> {
@@ -176,7 +175,7 @@ impl Controller {
         let mut outcome = Ok(());
         for Restart { pod, request, event } in restarts(known, probed) {
             match recreate(&self.client, pod, request).await {
-                Ok(true) => self.teller.tell(pod_reference(pod), event),
+                Ok(true) => self.event_sender.tell(pod.reference(&PODS), event),
                 Ok(false) => {}
                 Err(error) => outcome = outcome.and(Err(error)),
             }
@@ -187,7 +186,7 @@ impl Controller {
     async fn take(&self, news: &Results<'_>) -> Result<bool, ReconcileError> {
         let Results { pod, write, conflicts } = news;
         for event in conflicts {
-            self.teller.tell(pod_reference(*pod), event.clone());
+            self.event_sender.tell(pod.reference(&PODS), event.clone());
         }
         let carried = carry_out(&self.client, &self.stores.pods, pod, std::slice::from_ref(write)).await?;
         Ok(matches!(carried, Carried::Written(_)))

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use api::kinds::persistentpodstate::{API_VERSION, KIND, PLURAL, PersistentPodState};
 use api::kinds::shared::TargetReference;
+use cluster::event_sender::EventSender;
 use cluster::events::about_in;
 use cluster::resource::Resource;
-use cluster::teller::Teller;
 use cluster::watched::Key;
 use cluster::write::{self, PatchKind, deletion, unless_outdated};
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -40,7 +40,7 @@ const STATES: Resource<'_> = Resource::new(API_VERSION, PLURAL, KIND);
 /// How long changes are gathered that come in great numbers: one write remembers many Pods.
 const GATHERED: Duration = Duration::from_millis(100);
 /// Pause before an object is looked at again that had changed when it was to be written.
-const SOON: Duration = Duration::from_millis(100);
+const RETRY_DELAY: Duration = Duration::from_millis(100);
 /// How often targets are looked at whose changes are not watched, and those that can't be read.
 const UNWATCHED: Duration = Duration::from_secs(30);
 
@@ -69,23 +69,23 @@ struct Controller {
     states: Store<PersistentPodState>,
     stores: Arc<Stores>,
     listed: ListedKinds,
-    teller: Teller,
+    event_sender: EventSender,
     context: Context,
 }
 
-/// Reconciles PersistentPodStates. Ends never.
+/// Reconciles PersistentPodStates. Never returns.
 pub async fn run(context: Context, stores: Arc<Stores>) {
     // Any of them may ask for an object.
     for (api_version, kind) in BUILT_IN {
         stores.finder.watch(api_version, kind);
     }
     let settings = QueueSettings { name: NAME, workers: context.settings.persistentpodstate_workers };
-    Builder::new(&context, settings, "Remember", |teller| Controller {
+    Builder::new(&context, settings, "Remember", |event_sender| Controller {
         client: context.client.clone(),
         states: Store::default(),
         stores: stores.clone(),
         listed: ListedKinds::default(),
-        teller,
+        event_sender,
         context: context.clone(),
     })
     .watches((STATES, PLURAL), |all| &all.states, Controller::of_state)
@@ -109,7 +109,7 @@ impl Reconciler for Controller {
 
     fn object(&self, item: &Item) -> Option<ObjectReference> {
         match item {
-            Item::State(key) => self.states.get(key).map(|state| reference(&state)),
+            Item::State(key) => self.states.get(key).map(|state| state.reference(&STATES)),
             Item::Workload(_) => None,
         }
     }
@@ -205,7 +205,7 @@ impl Controller {
             // Nobody knows which Pods there are to be: what is remembered stays.
             Err(error @ ReconcileError::Unreadable(_)) => {
                 let event = Event { warning: true, reason: "ReadTargetFailed", message: error.message() };
-                self.teller.tell(reference(&state), event);
+                self.event_sender.tell(state.reference(&STATES), event);
                 return Ok(Next::After(UNWATCHED));
             }
             workload => workload?,
@@ -221,7 +221,7 @@ impl Controller {
             gates: &self.context.settings.gates,
         });
         if !self.write_status(&state, plan.status).await? {
-            return Ok(Next::After(SOON));
+            return Ok(Next::After(RETRY_DELAY));
         }
         match plan.unknown_node {
             Some(node) => Err(ReconcileError::NoNode(node)),
@@ -296,19 +296,14 @@ impl Controller {
             }
             Step::Tell(event) => {
                 let place = about_in(namespace, api_version, kind, name, &workload.metadata.uid);
-                self.teller.tell(place, event);
+                self.event_sender.tell(place, event);
                 true
             }
         };
-        Ok(if is_written { Next::Done } else { Next::After(SOON) })
+        Ok(if is_written { Next::Done } else { Next::After(RETRY_DELAY) })
     }
 }
 
 fn path(namespace: &str, name: &str) -> cluster::resource::Path {
     STATES.namespaced(namespace).name(name)
-}
-
-/// A PersistentPodState as Events refer to it.
-fn reference(state: &PersistentPodState) -> ObjectReference {
-    about_in(state.namespace(), API_VERSION, KIND, state.name(), state.uid())
 }

@@ -16,11 +16,12 @@ use pod::readiness_gate;
 
 use crate::workload::builder::{Builder, Next, QueueSettings, Reconciler, changed};
 use crate::workload::pods::{Pods, is_left_to_workload};
-use crate::{Context, ReconcileError, now, pod_reference};
+use crate::workload::store::Kept;
+use crate::{Context, ReconcileError, now};
 
 const SETTINGS: QueueSettings = QueueSettings { name: "pod-readiness-controller", workers: 3 };
 
-/// Reconciles the Pods that wait. Ends never.
+/// Reconciles the Pods that wait. Never returns.
 pub async fn run(context: Context, pods: Arc<Pods>) {
     let waiting = pods.waiting().subscribe();
     let reconciler = PodReadiness { client: context.client.clone(), pods };
@@ -41,7 +42,7 @@ impl Reconciler for PodReadiness {
     }
 
     fn object(&self, key: &Key) -> Option<ObjectReference> {
-        self.pods.waiting().get(key).map(|pod| pod_reference(&*pod))
+        self.pods.waiting().get(key).map(|pod| pod.reference(&PODS))
     }
 }
 

@@ -8,10 +8,9 @@ use std::time::Duration;
 
 use api::features::Feature;
 use api::kinds::nodepodprobe::NodePodProbe;
-use api::kinds::podprobemarker::{API_VERSION, KIND};
-use cluster::events::about_in;
+use api::kinds::podprobemarker::KIND;
 use cluster::watched::Key;
-use cluster::write::{self, PatchKind, unless_outdated};
+use cluster::write::{self, PatchKind};
 use k8s_openapi::api::core::v1::ObjectReference;
 use kinds::podprobemarker::marker::Marker;
 use kinds::podprobemarker::trigger::{self, BURST, markers_of};
@@ -21,16 +20,14 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use crate::nodepodprobe::node;
 use crate::probes::{MARKERS, Probes};
-use crate::workload::builder::{Builder, Next, QueueSettings, Reconciler, touched};
+use crate::workload::builder::{Builder, Next, QUICK_RETRY, QueueSettings, Reconciler, touched};
 use crate::workload::carry_out::{Carried, carry_out};
-use crate::workload::paces::Paces;
+use crate::workload::limiter::Limiter;
 use crate::workload::store::{Change, Kept};
 use crate::workload::stores::Stores;
 use crate::{Context, ReconcileError};
 
 const NAME: &str = "podprobemarker-controller";
-/// Pause before a marker is looked at again of which something had changed when it was to be written to.
-const SOON: Duration = Duration::from_millis(200);
 
 struct Controller {
     client: Client,
@@ -42,10 +39,10 @@ struct Controller {
     nodes: UnboundedSender<Box<str>>,
     /// The state of each marker for which all its nodes were woken: its UID and its generation.
     woken: Mutex<HashMap<Key, (String, Option<i64>)>>,
-    paces: Paces,
+    limiter: Limiter<Key>,
 }
 
-/// Reconciles PodProbeMarkers; the names of their nodes go to `nodes`. Ends never.
+/// Reconciles PodProbeMarkers; the names of their nodes go to `nodes`. Never returns.
 pub(crate) async fn run(
     context: Context,
     probes: Arc<Probes>,
@@ -60,7 +57,7 @@ pub(crate) async fn run(
         serverless: context.settings.gates.enabled(Feature::EnablePodProbeMarkerOnServerless),
         nodes,
         woken: Mutex::default(),
-        paces: Paces::default(),
+        limiter: Limiter::default(),
     })
     .woken_by(probes.markers.subscribe(), |all, change| {
         let concerned = trigger::of_marker(change.old.as_deref(), change.new.as_deref());
@@ -90,22 +87,21 @@ impl Reconciler for Controller {
         matching.retain(|pod| marker.includes(pod));
         self.wake(&marker, matching.iter().map(|pod| &*pod.spec.node_name));
         let Some(marker) = self.write(&marker, "", marker.with_finalizer(true)).await? else {
-            return Ok(Next::After(SOON));
+            return Ok(Next::After(QUICK_RETRY));
         };
         let all_marked = self.mark(&marker, &matching).await?;
         let status = marker.with_status(matching.len());
         if status.is_some()
-            && let Some(wait) = self.paces.wait(key, false)
+            && let Some(wait) = self.limiter.pace(key, false)
         {
             return Ok(Next::After(wait));
         }
         let is_written = self.write(&marker, "status", status).await?.is_some();
-        Ok(if all_marked && is_written { Next::Done } else { Next::After(SOON) })
+        Ok(if all_marked && is_written { Next::Done } else { Next::After(QUICK_RETRY) })
     }
 
     fn object(&self, key: &Key) -> Option<ObjectReference> {
-        let marker = self.probes.markers.get(key)?;
-        Some(about_in(&key.0, API_VERSION, KIND, &key.1, marker.uid()))
+        self.probes.markers.get(key).map(|marker| marker.reference(&MARKERS))
     }
 }
 
@@ -156,7 +152,7 @@ impl Controller {
     /// last one that loses them leads here again.
     async fn end(&self, key: &Key) -> Result<Next, ReconcileError> {
         self.stores.pods.leave(KIND, key);
-        self.paces.forget(key);
+        self.limiter.forget(key);
         let Some(marker) = self.probes.markers.get(key) else {
             self.woken.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
             self.send(&format!("{}/{}", key.0, key.1), std::iter::empty());
@@ -168,7 +164,7 @@ impl Controller {
         }
         let patch = marker.with_finalizer(false);
         let is_written = self.write(&marker, "", patch).await?.is_some();
-        Ok(if is_written { Next::Done } else { Next::After(SOON) })
+        Ok(if is_written { Next::Done } else { Next::After(QUICK_RETRY) })
     }
 
     /// Writes on Pods without an agent what their conditions ask for; false where one was in another state. One that
@@ -201,11 +197,8 @@ impl Controller {
         let Some(patch) = patch else { return Ok(Some(marker.clone())) };
         let path = MARKERS.namespaced(marker.namespace()).name(marker.name()).subresource(part);
         let answer = write::patch(&self.client, &path, PatchKind::Merge, patch).await;
-        let Some(text) = unless_outdated(answer)? else { return Ok(None) };
-        let after = Marker::read(&text).map_err(ReconcileError::of_object(KIND))?;
-        // One that was held by us alone is gone, of which the watch tells.
-        if after.is_active() || !after.object.metadata.finalizers.is_empty() {
-            self.probes.markers.written(after);
+        if !self.probes.markers.take_in(KIND, answer)? {
+            return Ok(None);
         }
         Ok(Some(self.probes.markers.get(&marker.key()).unwrap_or_else(|| marker.clone())))
     }

@@ -7,8 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::features::Feature;
-use api::kinds::podunavailablebudget::{API_VERSION, KIND, PodUnavailableBudget};
-use cluster::events::about_in;
+use api::kinds::podunavailablebudget::{KIND, PodUnavailableBudget};
 use cluster::resource::{BUDGETS, PODS};
 use cluster::watched::Key;
 use cluster::write::{self, PatchKind};
@@ -22,32 +21,29 @@ use pod::observed::ObservedPod;
 use pod::write::PodWrite;
 use values::event::Event;
 
-use crate::workload::builder::{Builder, Next, QueueSettings, Reconciler};
+use crate::workload::builder::{Builder, Next, OUTDATED_RETRY, QueueSettings, Reconciler};
 use crate::workload::carry_out::carry_out;
 use crate::workload::finder;
 use crate::workload::store::follow::Whole;
 use crate::workload::store::{Change, Kept, Store};
 use crate::workload::stores::Stores;
-use crate::{Context, ReconcileError, now, pod_reference};
-use cluster::teller::Teller;
+use crate::{Context, ReconcileError, now};
+use cluster::event_sender::EventSender;
 
 const NAME: &str = "podunavailablebudget-controller";
-/// Pause before a budget is looked at again that had changed when its status was to be written, or whose Pods are not
-/// known well enough.
-const SOON: Duration = Duration::from_secs(1);
 /// A budget is looked at again after this time, whatever has happened.
 const SAFETY_NET: Duration = Duration::from_secs(600);
 
 impl Whole for PodUnavailableBudget {}
 
-/// Reconciles budgets. Ends never.
+/// Reconciles budgets. Never returns.
 pub async fn run(context: Context, stores: Arc<Stores>) {
     let settings = QueueSettings { name: NAME, workers: context.settings.podunavailablebudget_workers };
-    Builder::new(&context, settings, "Protect", |teller| Controller {
+    Builder::new(&context, settings, "Protect", |event_sender| Controller {
         client: context.client.clone(),
         budgets: Store::default(),
         stores: stores.clone(),
-        teller,
+        event_sender,
         context: context.clone(),
     })
     .watches(
@@ -79,7 +75,7 @@ struct Controller {
     client: Client,
     budgets: Store<PodUnavailableBudget>,
     stores: Arc<Stores>,
-    teller: Teller,
+    event_sender: EventSender,
     context: Context,
 }
 
@@ -112,7 +108,7 @@ impl Reconciler for Controller {
             Err(error @ ReconcileError::Unreadable(_)) => {
                 let message = format!("Failed to calculate the number of expected pods: {}", error.message());
                 let event = Event { warning: true, reason: "CalculateExpectedPodCountFailed", message };
-                self.teller.tell(reference(&budget), event);
+                self.event_sender.tell(budget.reference(&BUDGETS), event);
                 return Err(error);
             }
             members => members?,
@@ -123,7 +119,7 @@ impl Reconciler for Controller {
         let ended = plan::ended(&self.snapshot(&budget, &others, &members), now);
         if !ended.is_empty() {
             if !self.read(&key.0, ended).await? {
-                return Ok(Next::After(SOON));
+                return Ok(Next::After(OUTDATED_RETRY));
             }
             members = self.members(&budget).await?;
         }
@@ -133,11 +129,11 @@ impl Reconciler for Controller {
         self.tell(&budget, &members, &plan);
         let written = self.write(&budget, plan.status).await;
         self.mark(&members, &plan.marks).await?;
-        Ok(Next::After(if written? { again } else { SOON }))
+        Ok(Next::After(if written? { again } else { OUTDATED_RETRY }))
     }
 
     fn object(&self, key: &Key) -> Option<ObjectReference> {
-        self.budgets.get(key).map(|budget| reference(&budget))
+        self.budgets.get(key).map(|budget| budget.reference(&BUDGETS))
     }
 }
 
@@ -262,19 +258,14 @@ impl Controller {
 
     fn tell(&self, budget: &PodUnavailableBudget, members: &Members, plan: &Plan) {
         for event in &plan.events {
-            self.teller.tell(reference(budget), event.clone());
+            self.event_sender.tell(budget.reference(&BUDGETS), event.clone());
         }
         for (seen, event) in &plan.pod_events {
             if let Some(pod) = members.pods.iter().find(|pod| *pod.metadata.uid == *seen.uid) {
-                self.teller.tell(pod_reference(&**pod), event.clone());
+                self.event_sender.tell(pod.reference(&PODS), event.clone());
             }
         }
     }
-}
-
-/// A budget as Events refer to it.
-fn reference(budget: &PodUnavailableBudget) -> ObjectReference {
-    about_in(budget.namespace(), API_VERSION, KIND, budget.name(), budget.uid())
 }
 
 #[cfg(test)]

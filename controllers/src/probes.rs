@@ -23,7 +23,7 @@ use tokio::time::sleep;
 use tracing::warn;
 
 use crate::metrics::Metrics;
-use crate::workload::store::follow::{Readable, follow_all};
+use crate::workload::store::follow::{Readable, follow_all, is_gone};
 use crate::workload::store::{Identity, Kept, Store};
 use crate::workload::stores::Stores;
 
@@ -58,6 +58,10 @@ impl Kept for Marker {
 impl Readable for Marker {
     fn read(json: &str) -> Result<Self, serde_json::Error> {
         Self::read(json)
+    }
+
+    fn is_gone(&self) -> bool {
+        is_gone(&self.object.metadata)
     }
 }
 
@@ -123,7 +127,7 @@ impl Probes {
     }
 }
 
-/// Keeps them current. Ends never.
+/// Keeps them current. Never returns.
 pub(crate) async fn watch(probes: Arc<Probes>, client: Client) {
     tokio::join!(
         follow_all(&client, MARKERS, &probes.markers),

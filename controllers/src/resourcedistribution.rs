@@ -18,7 +18,6 @@ use std::time::Duration;
 use api::kinds::resourcedistribution::{API_VERSION, KIND, PLURAL};
 use cluster::ErrorReason;
 use cluster::client::metadata_only;
-use cluster::events::about;
 use cluster::resource::{NAMESPACES, Resource};
 use cluster::watched::Key;
 use cluster::write::{self, PatchKind, unless_outdated};
@@ -33,7 +32,7 @@ use kube::Client;
 use tracing::warn;
 
 use crate::workload::batches::growing;
-use crate::workload::builder::{Builder, Next, QueueSettings, Reconciler};
+use crate::workload::builder::{Builder, Next, OUTDATED_RETRY, QueueSettings, Reconciler};
 use crate::workload::store::follow::{Readable, follow_all};
 use crate::workload::store::{Change, Identity, Kept, Store, key};
 use crate::{Context, ReconcileError, now};
@@ -54,8 +53,6 @@ const DISTRIBUTIONS: Resource<'_> = Resource::new(API_VERSION, PLURAL, KIND);
 const WIDEST_BATCH: usize = 64;
 /// How often a copy is looked at that changes while it is written to.
 const ATTEMPTS: usize = 3;
-/// Pause before a ResourceDistribution is looked at again that changed while its status was written.
-const SOON: Duration = Duration::from_secs(1);
 
 /// What ResourceDistributions are found by.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -117,7 +114,7 @@ struct Controller {
 /// What became of one namespace.
 type Done = Result<(), (Failure, String)>;
 
-/// Reconciles ResourceDistributions. Ends never.
+/// Reconciles ResourceDistributions. Never returns.
 pub async fn run(context: Context) {
     let light = metadata_only(context.client.clone());
     let settings = QueueSettings { name: NAME, workers: context.settings.resourcedistribution_workers };
@@ -166,8 +163,7 @@ impl Reconciler for Controller {
     }
 
     fn object(&self, name: &Box<str>) -> Option<ObjectReference> {
-        let distribution = self.distributions.get(&key(name))?;
-        Some(about(API_VERSION, KIND, &distribution.name, &distribution.uid))
+        self.distributions.get(&key(name)).map(|distribution| distribution.reference(&DISTRIBUTIONS))
     }
 }
 
@@ -252,7 +248,7 @@ impl Controller {
             return Err(ReconcileError::Several { of: "namespaces", failed, first });
         }
         if !written {
-            return Ok(Next::After(SOON));
+            return Ok(Next::After(OUTDATED_RETRY));
         }
         Ok(self.memory.next_look(&distribution.name).map_or(Next::Done, Next::After))
     }

@@ -2,39 +2,36 @@
 //! done (docs/behaviour/sidecarset.md#sidecarterminator). On real nodes it asks for that by a
 //! ContainerRecreateRequest. Runs with gate `SidecarTerminator`.
 
-use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
-use cluster::resource::NODES;
+use cluster::resource::{NODES, PODS};
 use cluster::watched::Key;
 use cluster::write;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kinds::sidecar_terminator::{self, Action};
 use kube::Client;
 use pod::node_fit::is_virtual;
-use pod::observed::ObservedPod;
 use serde::Deserialize;
-use values::event::Event;
 
-use crate::workload::builder::{Builder, Next, QueueSettings, Reconciler, changed};
+use crate::workload::builder::{Builder, Next, OUTDATED_RETRY, QueueSettings, Reconciler, changed};
 use crate::workload::carry_out::{Carried, carry_out};
 use crate::workload::pods::Pods;
 use crate::workload::recreate::recreate;
-use crate::{Context, ReconcileError, now, pod_reference};
-use cluster::teller::Teller;
+use crate::workload::store::Kept;
+use crate::{Context, ReconcileError, now};
+use cluster::event_sender::EventSender;
 
 const NAME: &str = "sidecarterminator-controller";
-/// Pause before a Pod is looked at again that had changed when it was to be written to.
-const SOON: Duration = Duration::from_secs(1);
 /// A Pod that stays due is looked at again after this time: a request may have been deleted, or failed.
 const SAFETY_NET: Duration = Duration::from_secs(300);
 
-/// Reconciles the Pods whose sidecars have to end. Ends never.
+/// Reconciles the Pods whose sidecars have to end. Never returns.
 pub async fn run(context: Context, pods: Arc<Pods>) {
     let settings = QueueSettings { name: NAME, workers: context.settings.sidecarterminator_workers };
     let (client, of_pods) = (context.client.clone(), pods.subscribe());
-    Builder::new(&context, settings, "Terminate", |teller| Terminator::new(client, pods, teller))
+    Builder::new(&context, settings, "Terminate", |event_sender| Terminator::new(client, pods, event_sender))
         .woken_by(of_pods, |all, change| {
             changed(all, change).filter(|_| change.new.as_deref().is_some_and(sidecar_terminator::is_due))
         })
@@ -45,13 +42,8 @@ pub async fn run(context: Context, pods: Arc<Pods>) {
 struct Terminator {
     client: Client,
     pods: Arc<Pods>,
-    teller: Teller,
-    /// Of Pods that are due, the warning that was told last.
-    warned: Mutex<HashMap<Key, Warned>>,
+    event_sender: EventSender,
 }
-
-/// The UID of a Pod, and what was told of it.
-type Warned = (Box<str>, String);
 
 impl Reconciler for Terminator {
     type Key = Key;
@@ -59,45 +51,37 @@ impl Reconciler for Terminator {
 
     async fn reconcile(&self, key: &Key) -> Result<Next, ReconcileError> {
         let Some(pod) = self.pods.get(key).filter(|pod| sidecar_terminator::is_due(pod)) else {
-            self.warned.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
             return Ok(Next::Done);
         };
         let virtual_node = self.is_virtual(&pod.spec.node_name).await?;
         for action in sidecar_terminator::plan(&pod, virtual_node, now().now) {
             let event = match action {
-                Action::Warn(event) => self.is_news(key, &pod, &event).then_some(event),
+                Action::Warn(event) => Some(event),
                 Action::Recreate(request, event) => {
                     recreate(&self.client, &pod, request).await?.then_some(event)
                 }
                 Action::Write(write, event) => {
                     match carry_out(&self.client, &self.pods, &pod, &[write]).await? {
                         Carried::Written(_) => event,
-                        Carried::Outdated => return Ok(Next::After(SOON)),
+                        Carried::Outdated => return Ok(Next::After(OUTDATED_RETRY)),
                     }
                 }
             };
             if let Some(event) = event {
-                self.teller.tell(pod_reference(&*pod), event);
+                self.event_sender.tell(pod.reference(&PODS), event);
             }
         }
         Ok(Next::After(SAFETY_NET))
     }
 
     fn object(&self, key: &Key) -> Option<ObjectReference> {
-        self.pods.get(key).map(|pod| pod_reference(&*pod))
+        self.pods.get(key).map(|pod| pod.reference(&PODS))
     }
 }
 
 impl Terminator {
-    fn new(client: Client, pods: Arc<Pods>, teller: Teller) -> Self {
-        Self { client, pods, teller, warned: Mutex::default() }
-    }
-
-    /// False if this was told of the Pod already.
-    fn is_news(&self, key: &Key, pod: &ObservedPod, event: &Event) -> bool {
-        let warned = (pod.metadata.uid.clone(), event.message.clone());
-        let mut all = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
-        all.insert(key.clone(), warned.clone()) != Some(warned)
+    fn new(client: Client, pods: Arc<Pods>, event_sender: EventSender) -> Self {
+        Self { client, pods, event_sender }
     }
 
     async fn is_virtual(&self, node: &str) -> Result<bool, ReconcileError> {

@@ -20,7 +20,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use admission::world::Watched;
-use cluster::events::about;
 use cluster::resource::{PODS, Resource};
 use cluster::write::{self, PatchKind, unless_outdated};
 use futures::{StreamExt, stream};
@@ -29,23 +28,26 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use kinds::podunavailablebudget::terms::Operation;
 use kinds::sidecarset::history::{self, Registration};
 use kinds::sidecarset::rollout::{self, Plan, PodUpdate, RolloutSet, Snapshot, Trigger, injected};
+use kinds::workload::namespace::Namespace;
 use kube::Client;
 use pod::observed::ObservedPod;
+use tokio::sync::mpsc::unbounded_channel;
 use tracing::{info, warn};
 use values::canonical::CanonicalError;
 use values::event::Event;
 use values::json_patch::string;
 
 use crate::workload::budgets::{Budgets, Exhausted, Spent};
-use crate::workload::builder::{Builder, Next, QueueSettings, Reconciler};
+use crate::workload::builder::{Builder, Next, OUTDATED_RETRY, QueueSettings, Reconciler};
 use crate::workload::carry_out::{Carried, carry_out};
-use crate::workload::course::{self, Courses, CpuTime};
+use crate::workload::limiter::{CpuTime, Limiter};
 use crate::workload::pods::Pods;
 use crate::workload::store::follow::Readable;
 use crate::workload::store::{Change, Identity, Kept, Store, key};
 use crate::workload::stores::Stores;
-use crate::{Context, ReconcileError, now, pod_reference};
-use cluster::teller::Teller;
+use crate::workload::unconfirmed::{Unconfirmed, Unread};
+use crate::{Context, ReconcileError, now};
+use cluster::event_sender::EventSender;
 
 mod account;
 mod memory;
@@ -53,18 +55,14 @@ mod revisions;
 #[cfg(test)]
 mod tests;
 
-use account::reviewed::{self, Reviewed};
-use account::{Keeper, Rollouts};
-use memory::Memory;
+use account::Rollouts;
+use memory::{Memory, Standstill};
 
 const NAME: &str = "sidecarset-controller";
 const SIDECAR_SETS: Resource<'_> =
     Resource::new(api::sidecarset::API_VERSION, api::sidecarset::PLURAL, api::sidecarset::KIND);
 /// Pods that are written to at a time.
 const CONCURRENCY: usize = 4;
-/// Pause before a Pod is looked at again that had changed when it was to be written to, where no watch tells of it
-/// sooner, or whose namespace is not known yet.
-const SOON: Duration = Duration::from_secs(1);
 /// Pause before others are updated in the place of Pods that were refused, and before a plan on what has changed.
 const OTHERS: Duration = Duration::from_millis(20);
 /// A SidecarSet is looked at again after this time even if no event tells of it: selectors may match
@@ -91,12 +89,12 @@ struct Controller {
     pods: Arc<Pods>,
     sets: Store<RolloutSet>,
     index: Arc<Index>,
-    teller: Teller,
-    courses: Courses,
+    event_sender: EventSender,
+    limiter: Limiter<Box<str>>,
+    unconfirmed: Unconfirmed<Box<str>>,
     memory: Memory,
     budgets: Budgets<Box<str>>,
     rollouts: Rollouts,
-    reviewed: Store<Reviewed>,
 }
 
 /// What came of the writes to a Pod, or the budget that has nothing left for them.
@@ -115,26 +113,22 @@ struct Written {
     failed: Option<ReconcileError>,
 }
 
-/// Reconciles SidecarSets. Ends never.
+/// Reconciles SidecarSets. Never returns.
 pub async fn run(context: Context, stores: Arc<Stores>) {
     let settings = QueueSettings { name: NAME, workers: context.settings.sidecarset_workers };
     let (of_pods, of_revisions) = (stores.pods.subscribe(), stores.revisions.stored.subscribe());
-    let client = context.client.clone();
-    let (metrics, evicting) = (context.metrics.clone(), context.evicting.clone());
-    let namespace = context.settings.install_namespace.clone();
-    Builder::new(&context, settings, "Update", |teller| Controller::new(&context, stores, teller))
-        .watches((SIDECAR_SETS, NAME), |all| &all.sets, Controller::of_set)
-        .woken_by(of_revisions, |_, change| revisions::lost(change))
-        .woken_by(of_pods, Controller::of_pod)
-        .beside(|controller, names| async move { controller.budgets.wake(names).await })
-        .beside(|controller, _| async move { reviewed::keep_current(&client, &controller.reviewed).await })
-        .beside(|controller, _| async move {
-            tokio::join!(controller.pods.synced(), controller.sets.synced(), controller.reviewed.synced());
-            Keeper::new(&controller, &metrics, evicting, &namespace).run().await;
-        })
-        .after(|controller| async move { controller.stores.synced().await })
-        .run()
-        .await;
+    let (accounts, of_accounts) = (unbounded_channel(), context.clone());
+    Builder::new(&context, settings, "Update", |event_sender| {
+        Controller::new(&context, stores, event_sender, Rollouts::new(accounts.0.clone()))
+    })
+    .watches((SIDECAR_SETS, NAME), |all| &all.sets, Controller::of_set)
+    .woken_by(of_revisions, |_, change| revisions::lost(change))
+    .woken_by(of_pods, Controller::of_pod)
+    .beside(|controller, names| async move { controller.budgets.wake(names).await })
+    .beside(|controller, _| account::run(of_accounts, controller, accounts))
+    .after(|controller| async move { controller.stores.synced().await })
+    .run()
+    .await;
 }
 
 impl Reconciler for Controller {
@@ -144,47 +138,45 @@ impl Reconciler for Controller {
     async fn reconcile(&self, name: &Box<str>) -> Result<Next, ReconcileError> {
         self.budgets.forget(name);
         let Some(set) = self.sets.get(&key(name)).filter(|set| !set.deleting) else {
-            self.courses.forget(name);
+            self.limiter.forget(name);
+            self.unconfirmed.forget(name);
             self.memory.forget(name);
             self.rollouts.forget(name);
             return Ok(Next::Done);
         };
-        if let Some(rest) = self.courses.rest(name) {
+        if let Some(rest) = self.limiter.rest(name) {
             return Ok(Next::After(rest));
         }
         if !self.index.can_answer(Watched::Namespace) {
-            return Ok(Next::After(SOON));
+            return Ok(Next::After(OUTDATED_RETRY));
         }
         let next = self.advance(&set).await;
-        match &next {
-            Ok(_) => self.courses.succeeded(name),
-            Err(_) => self.courses.failed(name),
-        }
+        self.limiter.ended(name, next.is_ok());
         next
     }
 
     fn object(&self, name: &Box<str>) -> Option<ObjectReference> {
-        self.sets.get(&key(name)).map(|set| reference(&set))
+        self.sets.get(&key(name)).map(|set| set.reference(&SIDECAR_SETS))
     }
 
     fn panicked(&self, name: &Box<str>) {
-        self.courses.failed(name);
+        self.limiter.ended(name, false);
     }
 }
 
 impl Controller {
-    fn new(context: &Context, stores: Arc<Stores>, teller: Teller) -> Self {
+    fn new(context: &Context, stores: Arc<Stores>, event_sender: EventSender, rollouts: Rollouts) -> Self {
         let (client, index) = (context.client.clone(), context.index.clone());
         Self {
             budgets: Budgets::new(client.clone(), index.clone(), context.settings.gates.clone()),
             pods: stores.pods.clone(),
             stores,
-            teller,
+            event_sender,
             sets: Store::default(),
-            courses: Courses::default(),
+            limiter: Limiter::default(),
+            unconfirmed: Unconfirmed::default(),
             memory: Memory::default(),
-            rollouts: Rollouts::default(),
-            reviewed: Store::default(),
+            rollouts,
             index,
             client,
         }
@@ -197,7 +189,7 @@ impl Controller {
         let name = change.states().next()?.name.clone();
         let news = change.old.as_ref().map(said) != change.new.as_ref().map(said);
         if news {
-            self.courses.wake(&name);
+            self.limiter.wake(&name);
             self.memory.forgive(&name);
         }
         let foreign = || {
@@ -235,12 +227,13 @@ impl Controller {
     async fn advance(&self, set: &RolloutSet) -> Result<Next, ReconcileError> {
         let name = &*set.name;
         self.memory.await_nothing(name);
-        self.look_again(name).await?;
+        let read = async |(_, pod): Unread| self.pods.read(&self.client, &pod).await.map(drop);
+        self.unconfirmed.confirm(&set.name, read).await?;
         let time = CpuTime::begin();
         let (pods, complete) = self.pods_of(set);
         let planned = time.taken();
         if !self.knows_newest(set, &pods).await? {
-            return Ok(Next::After(SOON));
+            return Ok(Next::After(OUTDATED_RETRY));
         }
         let time = CpuTime::begin();
         let stored = self.revisions_of(name);
@@ -258,12 +251,12 @@ impl Controller {
             Snapshot { set, pods: &pods, revisions: &stored, latest_revision: &latest, collision_count };
         let plan = rollout::plan_around(&snapshot, &refused, now().now);
         self.rollouts.planned(set, &plan, &pods);
-        self.courses.plan_took(name, planned.saturating_add(time.taken()));
+        self.limiter.worked(&set.name, planned.saturating_add(time.taken()));
         if let Some(pause) = self.write_status(set, plan.status.as_deref()).await? {
             return Ok(Next::After(pause));
         }
         for event in &plan.events {
-            self.teller.tell(reference(set), event.clone());
+            self.event_sender.tell(set.reference(&SIDECAR_SETS), event.clone());
         }
         let written = self.write_pods(set, &plan).await;
         if let Some(error) = written.failed {
@@ -273,21 +266,10 @@ impl Controller {
             return Ok(Next::After(OTHERS));
         }
         if written.outdated || !complete {
-            return Ok(Next::After(SOON));
+            return Ok(Next::After(OUTDATED_RETRY));
         }
         let look = self.explain(set, &plan).await;
         Ok(Next::After(retry.map_or(look, |retry| retry.min(look))))
-    }
-
-    /// Reads the Pods of which it is not known whether a write to them was carried out.
-    async fn look_again(&self, name: &str) -> Result<(), ReconcileError> {
-        for pod in self.memory.uncertain(name) {
-            if let Some(text) = write::get(&self.client, &PODS.namespaced(&pod.0).name(&pod.1)).await? {
-                self.pods.written(&text)?;
-            }
-            self.memory.certain(name, &pod);
-        }
-        Ok(())
     }
 
     /// False where Pods came with other sidecars than the SidecarSet is known to have, since it has changed: the watch of
@@ -306,17 +288,13 @@ impl Controller {
         let is_newest = live.uid == set.uid && live.generation <= set.generation;
         if is_newest {
             self.memory.outdated(&set.name, outdated);
-        } else {
-            self.sets.written(live);
         }
         Ok(is_newest)
     }
 
-    /// The SidecarSet as the API server has it.
-    async fn live(&self, name: &str) -> Result<Option<RolloutSet>, ReconcileError> {
-        let text = write::get(&self.client, &SIDECAR_SETS.all().name(name)).await?;
-        let live = text.map(|text| RolloutSet::read(&text)).transpose();
-        live.map_err(ReconcileError::of_object("SidecarSet"))
+    /// The SidecarSet as the API server has it, which is taken in.
+    async fn live(&self, name: &str) -> Result<Option<Arc<RolloutSet>>, ReconcileError> {
+        self.sets.read(&self.client, &SIDECAR_SETS, &key(name)).await
     }
 
     /// Writes the revisions; gives the name of the current one and the count of collisions. One that is
@@ -335,16 +313,10 @@ impl Controller {
             Err(error) if error.is_refusal() => Some(error.message()),
             _ => None,
         };
-        if self.memory.is_news(&set.name, problem.as_deref()) {
-            let message = problem.clone().unwrap_or_default();
-            warn!(sidecar_set = &*set.name, problem = message, "no ControllerRevision is made");
-            let event = Event { warning: true, reason: "RevisionRefused", message };
-            self.teller.tell(reference(set), event);
-        }
-        match problem {
-            Some(_) => Ok((set.status.latest_revision.clone(), set.status.collision_count.unwrap_or(0))),
-            None => recorded,
-        }
+        let Some(message) = problem else { return recorded };
+        let event = Event { warning: true, reason: "RevisionRefused", message };
+        self.event_sender.tell(set.reference(&SIDECAR_SETS), event);
+        Ok((set.status.latest_revision.clone(), set.status.collision_count.unwrap_or(0)))
     }
 
     /// The Pods that name the SidecarSet, in the namespaces that it selects; and whether all of these
@@ -356,7 +328,7 @@ impl Controller {
         for pod in &all {
             let name = &*pod.metadata.namespace;
             namespaces.entry(name).or_insert_with(|| {
-                let labels = world.namespace(name).and_then(|namespace| namespace.labels());
+                let labels = world.namespace(name).map(Namespace::labels);
                 complete &= labels.is_some();
                 set.selects_namespace(labels)
             });
@@ -383,10 +355,8 @@ impl Controller {
         let answer = write::patch(&self.client, &path, PatchKind::Merge, patch).await;
         let Some(text) = unless_outdated(answer)? else {
             let newer = self.live(&set.name).await?;
-            let newer = newer.filter(|live| live.resource_version != set.resource_version);
-            let pause = if newer.is_some() { OTHERS } else { SOON };
-            newer.into_iter().for_each(|live| self.sets.written(live));
-            return Ok(Some(pause));
+            let is_newer = newer.is_some_and(|live| live.resource_version != set.resource_version);
+            return Ok(Some(if is_newer { OTHERS } else { OUTDATED_RETRY }));
         };
         let after = RolloutSet::read(&text).map_err(ReconcileError::of_object("SidecarSet"))?;
         self.memory.said(&set.name, after.status.clone());
@@ -431,7 +401,7 @@ impl Controller {
                     }
                 }
                 Err(error) => {
-                    self.memory.lost_sight(&set.name, pod.key());
+                    self.unconfirmed.note(&set.name, (PODS, pod.key()));
                     failures.push(format!("{}: {}", name(), error.message()));
                 }
             }
@@ -455,7 +425,7 @@ impl Controller {
             Err(error) => update.on_failure(&error.message()),
         };
         if let Some(event) = event {
-            self.teller.tell(pod_reference(&*update.pod), event);
+            self.event_sender.tell(update.pod.reference(&PODS), event);
         }
         (&update.pod, outcome)
     }
@@ -483,20 +453,16 @@ impl Controller {
     /// Tells why Pods wait, once they have for a while; gives the time of the next look.
     async fn explain(&self, set: &RolloutSet, plan: &Plan) -> Duration {
         let summary = plan.pods.is_empty().then(|| plan.summary()).flatten();
-        match self.courses.standstill(&set.name, summary.as_deref()) {
-            course::Standstill::No => SAFETY_NET,
-            course::Standstill::Since(rest) => rest,
-            course::Standstill::Tell => {
+        match self.memory.standstill(&set.name, summary.as_deref()) {
+            Standstill::No => SAFETY_NET,
+            Standstill::Since(rest) => rest,
+            Standstill::Tell => {
                 let message = summary.unwrap_or_default();
                 info!(sidecar_set = &*set.name, reason = message, "Pods wait for their update");
                 let event = Event { warning: false, reason: "UpdateWaits", message };
-                self.teller.tell(reference(set), event);
+                self.event_sender.tell(set.reference(&SIDECAR_SETS), event);
                 SAFETY_NET
             }
         }
     }
-}
-
-fn reference(set: &RolloutSet) -> ObjectReference {
-    about(api::sidecarset::API_VERSION, api::sidecarset::KIND, &set.name, &set.uid)
 }

@@ -12,7 +12,7 @@ use crate::workload::stores::Stores;
 
 const NAME: &str = "statefulset-controller";
 
-/// Reconciles StatefulSets. Ends never.
+/// Reconciles StatefulSets. Never returns.
 pub async fn run(context: Context, stores: Arc<Stores>) {
     let settings = QueueSettings { name: NAME, workers: context.settings.statefulset_workers };
     controller::run::<StatefulSet>(settings, context, stores).await;

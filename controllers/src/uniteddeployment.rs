@@ -10,16 +10,15 @@
 //! What can't be created for one subset stops no other creation, but existing workloads are neither deleted nor changed in
 //! that look.
 
-use std::collections::{BTreeSet, HashMap};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use api::kinds::uniteddeployment::{API_VERSION, KIND, PLURAL, UnitedDeployment};
 use api::labels::SUBSET_NAME;
 use cluster::Retry;
-use cluster::events::about_in;
+use cluster::event_sender::EventSender;
 use cluster::resource::Resource;
-use cluster::teller::Teller;
 use cluster::watched::Key;
 use cluster::write::{self, PatchKind};
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -29,19 +28,17 @@ use kinds::uniteddeployment::{Draft, Failure, trigger};
 use kinds::workload::revision::RevisionStep;
 use kube::Client;
 use pod::observed::ObservedPod;
-use tokio::time::Instant;
 use values::event::{Event, warning};
 
-use crate::workload::builder::{Builder, Next, QueueSettings, Reconciler, touched};
+use crate::workload::builder::{Builder, Next, OUTDATED_RETRY, QueueSettings, Reconciler, touched};
 use crate::workload::controller_revisions::Group as RevisionGroup;
+use crate::workload::limiter::Limiter;
 use crate::workload::owned;
-use crate::workload::paces::Paces;
-use crate::workload::reading::still_exists;
 use crate::workload::revisions::RevisionWriter;
-use crate::workload::store::follow::{Readable, Whole};
+use crate::workload::store::follow::Whole;
 use crate::workload::store::{Change, Kept, Store, named};
 use crate::workload::stores::Stores;
-use crate::workload::told::Told;
+use crate::workload::unconfirmed::{Unconfirmed, Unread};
 use crate::{Context, ReconcileError, now};
 
 mod carry_out;
@@ -52,14 +49,10 @@ use children::{Children, Group};
 
 const NAME: &str = "uniteddeployment-controller";
 const UNITED: Resource<'_> = Resource::new(API_VERSION, PLURAL, KIND);
-/// Pause before a UnitedDeployment is looked at again of which something had changed when it was to be written to.
-const SOON: Duration = Duration::from_secs(1);
 /// Plans until the revision that is wanted must be there.
 const PLANS: usize = 3;
 /// How often a write is tried that meets changes of others.
 const TRIES: usize = 5;
-/// After this time watches tell whether a workload was created by a request that got no clear answer.
-const TOLD: Duration = Duration::from_secs(5);
 
 impl Whole for UnitedDeployment {}
 
@@ -68,26 +61,23 @@ struct Controller {
     stores: Arc<Stores>,
     united: Store<UnitedDeployment>,
     children: [Children; 4],
-    told: Told,
-    paces: Paces,
-    /// Until when nothing is created for each, because a creation got no clear answer.
-    rests: Mutex<HashMap<Key, Instant>>,
-    teller: Teller,
+    limiter: Limiter<Key>,
+    unconfirmed: Unconfirmed<Key>,
+    event_sender: EventSender,
 }
 
-/// Reconciles UnitedDeployments. Ends never.
+/// Reconciles UnitedDeployments. Never returns.
 pub(crate) async fn run(context: Context, stores: Arc<Stores>) {
     let settings = QueueSettings { name: NAME, workers: context.settings.uniteddeployment_workers };
     let of_pods = stores.pods.subscribe();
-    Builder::new(&context, settings, "Reconcile", |teller| Controller {
+    Builder::new(&context, settings, "Reconcile", |event_sender| Controller {
         context: context.clone(),
         stores,
         united: Store::default(),
         children: ChildKind::ALL.map(Children::new),
-        told: Told::default(),
-        paces: Paces::default(),
-        rests: Mutex::default(),
-        teller,
+        limiter: Limiter::default(),
+        unconfirmed: Unconfirmed::default(),
+        event_sender,
     })
     .watches(
         (UNITED, NAME),
@@ -119,33 +109,37 @@ impl Reconciler for Controller {
 
     async fn reconcile(&self, key: &Key) -> Result<Next, ReconcileError> {
         let Some(united) = self.united.get(key) else {
-            self.told.forget(key);
-            self.rests.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
-            self.paces.forget(key);
+            self.unconfirmed.forget(key);
+            self.limiter.forget(key);
             return Ok(Next::Done);
         };
         let wanted = ChildKind::of(&united.spec.template);
         if let Some(kind) = wanted.filter(|kind| !self.children_of(*kind).stored.is_synced()) {
-            let error = ReconcileError::NotListed(kind.told());
+            let error = ReconcileError::NotListed(kind.display_name());
             let status = Draft::unknown(&united, now().now);
             return self.fail(&united, "FailedFindSubsets", error, Some(status)).await;
         }
+        let read = async |(resource, (namespace, _)): Unread| {
+            let mut of_kind = self.children.iter().filter(|children| children.resource() == resource);
+            match of_kind.next() {
+                Some(children) => children.read_all(self.client(), &namespace).await,
+                None => Ok(()),
+            }
+        };
+        self.unconfirmed.confirm(key, read).await?;
         let (mut plan, error) = self.planned(&united).await;
         match error {
             None => {}
-            Some(ReconcileError::Ending(_)) => return Ok(Next::After(SOON)),
+            Some(ReconcileError::Ending(_)) => return Ok(Next::After(OUTDATED_RETRY)),
             Some(error) => return self.fail(&united, "FailedRevisionProvision", error, plan.status).await,
         }
-        if let Some(rest) = self.rest(key).filter(|_| !plan.creations.is_empty()) {
-            return Ok(Next::After(rest));
-        }
-        self.tell_once(&united, std::mem::take(&mut plan.events));
+        std::mem::take(&mut plan.events).into_iter().for_each(|event| self.tell(&united, event));
         let outcome = match plan.problem.take() {
             Some(problem) => Outcome { failure: Some(Failure::Provision(problem)), is_outdated: false },
             None => self.carry_out(&united, &mut plan).await?,
         };
         let held = self.write_status(&united, plan.status, outcome.failure.as_ref()).await?;
-        let soon = outcome.is_outdated.then_some(SOON);
+        let soon = outcome.is_outdated.then_some(OUTDATED_RETRY);
         let again = [held, plan.again, soon].into_iter().flatten().min();
         match (outcome.failure, again) {
             (None, again) => Ok(again.map_or(Next::Done, Next::After)),
@@ -159,7 +153,7 @@ impl Reconciler for Controller {
     }
 
     fn object(&self, key: &Key) -> Option<ObjectReference> {
-        self.united.get(key).map(|united| reference(&united))
+        self.united.get(key).map(|united| united.reference(&UNITED))
     }
 }
 
@@ -234,10 +228,18 @@ impl Controller {
         step: RevisionStep,
     ) -> Result<(), ReconcileError> {
         let may_adopt = matches!(step, RevisionStep::Patch { .. });
-        if may_adopt && !still_exists(self.client(), &UNITED, &united.metadata).await? {
+        if may_adopt && !self.still_exists(united).await? {
             return Err(ReconcileError::Ending(KIND));
         }
         self.revisions(united).write(step).await.map(drop)
+    }
+
+    /// It is still there, and is not being deleted: only then may it adopt anything.
+    async fn still_exists(&self, united: &UnitedDeployment) -> Result<bool, ReconcileError> {
+        let now = self.united.read(self.client(), &UNITED, &united.key()).await?;
+        let exists =
+            |now: &UnitedDeployment| now.uid() == united.uid() && now.metadata.deletion_timestamp.is_none();
+        Ok(now.as_deref().is_some_and(exists))
     }
 
     /// Tells why nothing can be done. What changed meanwhile is only looked at again, and a namespace that is being deleted
@@ -251,20 +253,10 @@ impl Controller {
     ) -> Result<Next, ReconcileError> {
         if !matches!(error.retry(), Retry::Now | Retry::Never) {
             let problem = error.message();
-            self.tell_once(united, vec![warning(reason, problem.clone())]);
+            self.tell(united, warning(reason, problem.clone()));
             self.write_status(united, status, Some(&Failure::Provision(problem))).await?;
         }
         Err(error)
-    }
-
-    /// How long nothing is created yet.
-    fn rest(&self, key: &Key) -> Option<Duration> {
-        let mut rests = self.rests.lock().unwrap_or_else(PoisonError::into_inner);
-        let left = rests.get(key)?.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            rests.remove(key);
-        }
-        (!left.is_zero()).then_some(left)
     }
 
     fn plan(&self, united: &UnitedDeployment) -> Plan {
@@ -308,46 +300,32 @@ impl Controller {
         failure: Option<&Failure>,
     ) -> Result<Option<Duration>, ReconcileError> {
         let Some(draft) = draft else { return Ok(None) };
-        let path = UNITED.namespaced(united.namespace()).name(united.name());
-        let status_path = path.subresource("status");
-        let mut latest: Option<UnitedDeployment> = None;
+        let path = UNITED.namespaced(united.namespace()).name(united.name()).subresource("status");
+        let mut latest: Option<Arc<UnitedDeployment>> = None;
         for _ in 0..TRIES {
-            let known = latest.as_ref().unwrap_or(united);
+            let known = latest.as_deref().unwrap_or(united);
             let Some(status) = draft.clone().patch(known, failure) else { return Ok(None) };
             if latest.is_none()
-                && let Some(held) = self.paces.wait(&united.key(), status.is_urgent)
+                && let Some(held) = self.limiter.pace(&united.key(), status.is_urgent)
             {
                 return Ok(Some(held));
             }
-            let answer = write::patch(self.client(), &status_path, PatchKind::Merge, status.patch).await;
+            let answer = write::patch(self.client(), &path, PatchKind::Merge, status.patch).await;
             if self.united.take_in(KIND, answer)? {
                 return Ok(None);
             }
-            let text = write::get(self.client(), &path).await?;
-            let found = text.map(|text| UnitedDeployment::read(&text)).transpose();
-            let found = found.map_err(ReconcileError::of_object(KIND))?;
-            latest = found.filter(|latest| latest.uid() == united.uid());
+            latest = self.united.read(self.client(), &UNITED, &united.key()).await?;
+            latest = latest.filter(|latest| latest.uid() == united.uid());
             if latest.is_none() {
                 return Ok(None);
             }
         }
-        Ok(Some(SOON))
-    }
-
-    /// Tells what goes on, once as long as it is the same.
-    fn tell_once(&self, united: &UnitedDeployment, events: Vec<Event>) {
-        for event in self.told.news(united.key(), events) {
-            self.tell(united, event);
-        }
+        Ok(Some(OUTDATED_RETRY))
     }
 
     fn tell(&self, united: &UnitedDeployment, event: Event) {
-        self.teller.tell(reference(united), event);
+        self.event_sender.tell(united.reference(&UNITED), event);
     }
-}
-
-fn reference(united: &UnitedDeployment) -> ObjectReference {
-    about_in(united.namespace(), API_VERSION, KIND, united.name(), united.uid())
 }
 
 #[cfg(test)]

@@ -6,17 +6,17 @@
 //!     '- store        objects of one kind, found by name and group
 //!   builder         what a controller watches, what wakes it, its queue
 //!   controller      one reconcile of a workload of any kind, by the kind's plan
-//!     |- reading      looks again at what is not known for certain
+//!     |- reading      reads what has the name of an object
 //!     |- executor     carries out actions; carry_out  the writes of one Pod; rehearsal  tries a change out
 //!     |- children     other objects, such as ImagePullJobs; revisions  writes ControllerRevisions
 //!     |- places       what WorkloadSpreads say of the Pods
 //!     |- budgets      what budgets of ours do not bear, and who waits for it
-//!     '- memory       what was refused, and for how long; course  how long to rest
+//!     '- memory       what was refused, and for how long
 //!   batches         batches that grow
 //!   owned           children of several kinds, such as the workloads of subsets
-//!   paces           how often a status is written
+//!   limiter         how long objects rest, and how often a status is written
 //!   recreate        creates ContainerRecreateRequests
-//!   told            Events that are told once
+//!   unconfirmed     writes that may have been carried out although no answer says so
 //! ```
 
 pub(crate) mod batches;
@@ -26,13 +26,12 @@ pub mod carry_out;
 mod children;
 pub(crate) mod controller;
 pub mod controller_revisions;
-pub(crate) mod course;
 mod executor;
 pub(crate) mod finder;
+pub(crate) mod limiter;
 pub(crate) mod memory;
 pub(crate) mod nodes;
 pub(crate) mod owned;
-pub(crate) mod paces;
 mod places;
 pub mod pods;
 pub(crate) mod reading;
@@ -41,4 +40,4 @@ mod rehearsal;
 pub(crate) mod revisions;
 pub mod store;
 pub mod stores;
-pub(crate) mod told;
+pub(crate) mod unconfirmed;

@@ -7,9 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use api::features::Feature;
-use api::kinds::workloadspread::{API_VERSION, KIND};
+use api::kinds::workloadspread::KIND;
 use cluster::discovery::Discovery;
-use cluster::events::about_in;
 use cluster::resource::{PODS, SPREADS};
 use cluster::watched::Key;
 use cluster::write::{self, PatchKind, deletion, unless_outdated};
@@ -32,12 +31,12 @@ use crate::workload::store::follow::Readable;
 use crate::workload::store::{Change, Identity, Kept, Store};
 use crate::workload::stores::Stores;
 use crate::{Context, ReconcileError, now};
-use cluster::teller::Teller;
+use cluster::event_sender::EventSender;
 
 const NAME: &str = "workloadspread-controller";
 /// Pause before a WorkloadSpread is looked at again that had changed when its status was to be written, or of whose Pods
 /// some are still to be read.
-const SOON: Duration = Duration::from_millis(100);
+const RETRY_DELAY: Duration = Duration::from_millis(100);
 /// How often targets are looked at whose changes are not watched, and Pods on Nodes that are not known yet.
 const UNWATCHED: Duration = Duration::from_secs(10);
 /// Pods that are read in one look, to be adopted.
@@ -71,7 +70,7 @@ struct Controller {
     client: Client,
     spreads: Store<Spread>,
     stores: Arc<Stores>,
-    teller: Teller,
+    event_sender: EventSender,
     context: Context,
     discovery: Discovery,
     unsuited: Mutex<Unsuited>,
@@ -102,14 +101,14 @@ struct Target {
     latest: Option<String>,
 }
 
-/// Reconciles WorkloadSpreads. Ends never.
+/// Reconciles WorkloadSpreads. Never returns.
 pub async fn run(context: Context, stores: Arc<Stores>) {
     let settings = QueueSettings { name: NAME, workers: context.settings.workloadspread_workers };
-    Builder::new(&context, settings, "Spread", |teller| Controller {
+    Builder::new(&context, settings, "Spread", |event_sender| Controller {
         client: context.client.clone(),
         spreads: Store::default(),
         stores: stores.clone(),
-        teller,
+        event_sender,
         context: context.clone(),
         discovery: Discovery::default(),
         unsuited: Mutex::default(),
@@ -154,7 +153,7 @@ impl Reconciler for Controller {
     }
 
     fn object(&self, key: &Key) -> Option<ObjectReference> {
-        self.spreads.get(key).map(|spread| reference(&spread))
+        self.spreads.get(key).map(|spread| spread.reference(&SPREADS))
     }
 }
 
@@ -187,10 +186,10 @@ impl Controller {
         self.remember_unsuited(spread, &plan, &texts);
         self.write_pods(spread, &plan.pods).await?;
         for event in &plan.events {
-            self.teller.tell(reference(spread), event.clone());
+            self.event_sender.tell(spread.reference(&SPREADS), event.clone());
         }
         if !self.write_status(spread, plan.status).await? {
-            return Ok(Next::After(SOON));
+            return Ok(Next::After(RETRY_DELAY));
         }
         self.delete(spread, &plan.stuck).await?;
         let unwatched = (!custom::is_built_in(spread.target()) || !spread.replicas_paths().is_empty())
@@ -237,7 +236,7 @@ impl Controller {
     fn tell_of_target(&self, spread: &Spread, error: &ReconcileError) {
         if let ReconcileError::Unreadable(_) = error {
             let event = Event { warning: true, reason: "ReadTargetFailed", message: error.message() };
-            self.teller.tell(reference(spread), event);
+            self.event_sender.tell(spread.reference(&SPREADS), event);
         }
     }
 
@@ -285,7 +284,7 @@ impl Controller {
         let next = match (rest, &*unknown) {
             ([], []) => None,
             ([], _) => Some(UNWATCHED),
-            _ => Some(SOON),
+            _ => Some(RETRY_DELAY),
         };
         let reads: Vec<_> = first.iter().map(|pod| self.read((*pod).clone())).collect();
         let read: Vec<_> = stream::iter(reads).buffer_unordered(CONCURRENCY).collect().await;
@@ -335,7 +334,7 @@ impl Controller {
             Ok(Some(text)) => self.stores.pods.written(&text).map(drop),
             Err(error) => {
                 if let Some(event) = patched.on_failure() {
-                    self.teller.tell(reference(spread), event.clone());
+                    self.event_sender.tell(spread.reference(&SPREADS), event.clone());
                 }
                 Err(error.into())
             }
@@ -355,7 +354,7 @@ impl Controller {
             let path = PODS.namespaced(pod.namespace()).name(pod.name());
             let deleted = write::delete(&self.client, &path, deletion(pod.uid(), None)).await;
             unless_outdated(deleted)
-                .inspect_err(|_| self.teller.tell(reference(spread), on_failure.clone()))?;
+                .inspect_err(|_| self.event_sender.tell(spread.reference(&SPREADS), on_failure.clone()))?;
         }
         Ok(())
     }
@@ -374,11 +373,6 @@ impl Controller {
         let concerned = spreads.iter().filter(|spread| trigger::of_workload(spread, old, new));
         concerned.map(|spread| (spread.key(), Duration::ZERO)).collect()
     }
-}
-
-/// A WorkloadSpread as Events refer to it.
-fn reference(spread: &Spread) -> ObjectReference {
-    about_in(spread.namespace(), API_VERSION, KIND, spread.name(), spread.uid())
 }
 
 #[cfg(test)]

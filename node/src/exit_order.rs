@@ -8,8 +8,9 @@ use std::time::Duration;
 use agent::container::RuntimeContainer;
 use agent::exit_order::{End, Mark, Settled, remaining};
 use agent::meta::runtime;
+use cluster::event_sender::{self, EventSender, event_sender};
 use cluster::events::{Recorder, about_in};
-use cluster::teller::{self, Teller, teller};
+use cluster::store::Change;
 use cluster::watched::Key;
 use cri::Runtime;
 use futures::StreamExt;
@@ -24,9 +25,8 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 use tracing::{debug, warn};
 
 use crate::containers;
-use crate::known::Change;
 use crate::metrics::Metrics;
-use crate::pods::Pods;
+use crate::pods::{Pods, key};
 
 #[cfg(test)]
 mod tests;
@@ -52,28 +52,28 @@ pub struct ExitOrder {
     pub pods: Arc<Pods>,
 }
 
-/// Orders ends. Ends never.
+/// Orders ends. Never returns.
 pub async fn run(order: ExitOrder) {
     let ExitOrder { client, node, runtimes, metrics, pods } = order;
     let recorder = Recorder::new(client, "kruise-daemon-exitorder", Some(node));
-    let (teller, mut told) = teller("OrderExit");
+    let (event_sender, mut reported) = event_sender("OrderExit");
     let agent = Agent {
         runtimes,
         metrics,
-        teller,
+        event_sender,
         began: Instant::now(),
         ends: HashMap::new(),
         holds: VecDeque::new(),
         releases: VecDeque::new(),
         calls: FuturesUnordered::new(),
     };
-    tokio::join!(agent.serve(pods.subscribe()), teller::write(&recorder, &mut told));
+    tokio::join!(agent.serve(pods.subscribe()), event_sender::write(&recorder, &mut reported));
 }
 
 struct Agent {
     runtimes: Arc<[Runtime]>,
     metrics: Metrics,
-    teller: Teller,
+    event_sender: EventSender,
     began: Instant,
     /// The Pods that end in an order.
     ends: HashMap<Key, Followed>,
@@ -124,7 +124,9 @@ impl Agent {
     }
 
     fn take_in(&mut self, change: &Change<ObservedPod>) {
-        let Change { key, old, new } = change;
+        let Change { old, new } = change;
+        let Some(last) = change.states().last() else { return };
+        let key = &key(last);
         let Some(pod) = new else {
             self.ends.remove(key);
             return;
@@ -190,8 +192,8 @@ impl Agent {
     /// Does what is due for the Pods of a runtime.
     fn step(&mut self, name: &str, of_pods: &HashMap<String, Vec<RuntimeContainer>>) {
         let now = self.began.elapsed();
-        let (holds, releases, teller, metrics) =
-            (&mut self.holds, &mut self.releases, &self.teller, &self.metrics);
+        let (holds, releases, event_sender, metrics) =
+            (&mut self.holds, &mut self.releases, &self.event_sender, &self.metrics);
         self.ends.retain(|key, followed| {
             let Followed { pod, runtime, end } = followed;
             if runtime.name() != name {
@@ -204,7 +206,7 @@ impl Agent {
             holds.extend(step.holds.into_iter().map(|mark| call(mark, false)));
             releases.extend(step.releases.into_iter().map(|mark| call(mark, true)));
             for settled in step.settled {
-                tell(metrics, teller, pod, settled);
+                tell(metrics, event_sender, pod, settled);
             }
             !step.is_over
         });
@@ -232,16 +234,21 @@ impl Agent {
         if !answer.is_release {
             return end.held(&answer.container, answer.succeeded, now);
         }
-        if let Some(settled) = end.told(&answer.container, answer.succeeded, now) {
-            tell(&self.metrics, &self.teller, pod, settled);
+        if let Some(settled) = end.reported(&answer.container, answer.succeeded, now) {
+            tell(&self.metrics, &self.event_sender, pod, settled);
         }
     }
 }
 
-fn tell(metrics: &Metrics, teller: &Teller, pod: &ObservedPod, Settled { outcome, event }: Settled) {
+fn tell(
+    metrics: &Metrics,
+    event_sender: &EventSender,
+    pod: &ObservedPod,
+    Settled { outcome, event }: Settled,
+) {
     metrics.released(outcome);
     if let Some(event) = event {
         let metadata = &pod.metadata;
-        teller.tell(about_in(&metadata.namespace, "v1", "Pod", &metadata.name, &metadata.uid), event);
+        event_sender.tell(about_in(&metadata.namespace, "v1", "Pod", &metadata.name, &metadata.uid), event);
     }
 }

@@ -9,23 +9,22 @@ use std::sync::atomic::AtomicBool;
 
 use agent::tasks::{Key, Report, Step, Tasks, Worker, event};
 use api::kinds::nodeimage::{API_VERSION, Image, KIND, Spec, Status};
-use cluster::events::{Recorder, Severity, about, about_in};
+use cluster::event_sender::{EventSender, event_sender, write};
+use cluster::events::{Recorder, about, about_in};
 use cluster::resource::NODE_IMAGES;
 use cri::Runtime;
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::ObjectReference;
 use kinds::workload::image_task::is_doubtful;
 use kube::Client;
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::{AbortHandle, JoinSet};
-use tracing::debug;
 
 use crate::metrics::Metrics;
 use crate::own::{Own, Turn};
 use providers::Providers;
 use records::Records;
 use secrets::Secrets;
-use worker::{Told, Tools, Work, serve};
+use worker::{Outcome, Tools, Work, serve};
 
 pub mod providers;
 pub mod records;
@@ -35,7 +34,7 @@ mod server;
 mod tests;
 mod worker;
 
-/// So many words of workers, and Events, may wait.
+/// So many words of workers may wait.
 const WAITING: usize = 256;
 
 /// What the agent needs to serve a NodeImage.
@@ -60,9 +59,6 @@ pub struct Images {
     pub synced: Arc<AtomicBool>,
 }
 
-/// An Event that is to be written.
-type Notice = (ObjectReference, values::event::Event);
-
 /// A worker, and where it is told what is asked for.
 struct Running {
     handle: AbortHandle,
@@ -76,16 +72,16 @@ struct Agent {
     tasks: Tasks,
     workers: HashMap<Worker, Running>,
     running: JoinSet<()>,
-    tell: mpsc::Sender<Told>,
-    notices: mpsc::Sender<Notice>,
+    tell: mpsc::Sender<Outcome>,
+    event_sender: EventSender,
 }
 
 /// Serves the NodeImage of a node until the task is dropped.
 pub async fn run(images: Images) {
     let Images { client, token, providers, records, node, runtime, most, metrics, synced } = images;
-    let own = Own::new(client.clone(), (NODE_IMAGES, KIND), &node, synced);
-    let (tell, mut told) = mpsc::channel(WAITING);
-    let (notices, tellable) = mpsc::channel(WAITING);
+    let own = Own::new(client.clone(), NODE_IMAGES, &node, synced);
+    let (tell, mut reported) = mpsc::channel(WAITING);
+    let (event_sender, mut events) = event_sender("PullImage");
     let secrets = Secrets::new(client.clone(), token);
     let recorder = Recorder::new(client, "kruise-daemon-imagepuller", Some(node));
     let turns = most.map(|most| Arc::new(Semaphore::new(most.get())));
@@ -104,30 +100,22 @@ pub async fn run(images: Images) {
         workers: HashMap::new(),
         running: JoinSet::new(),
         tell,
-        notices,
+        event_sender,
     };
-    agent.running.spawn(record(recorder, tellable));
+    agent.running.spawn(async move { write(&recorder, &mut events).await });
     loop {
         tokio::select! {
             turn = agent.own.next() => if turn == Turn::Due { agent.write() },
-            Some(told) = told.recv() => agent.hear(told),
+            Some(reported) = reported.recv() => agent.hear(reported),
             Some(_) = agent.running.join_next() => {}
         }
         agent.follow();
     }
 }
 
-/// Writes Events, one after another.
-async fn record(recorder: Recorder, mut notices: mpsc::Receiver<Notice>) {
-    while let Some((object, event)) = notices.recv().await {
-        let severity = if event.warning { Severity::Warning } else { Severity::Normal };
-        recorder.record(&object, severity, "PullImage", event.reason, event.message).await;
-    }
-}
-
 impl Agent {
-    fn hear(&mut self, told: Told) {
-        let Told { key, worker, report, elapsed } = told;
+    fn hear(&mut self, reported: Outcome) {
+        let Outcome { key, worker, report, elapsed } = reported;
         if !self.tasks.report(&key, worker, &report, Timestamp::now()) {
             return;
         }
@@ -142,15 +130,14 @@ impl Agent {
             about_in(&owner.namespace, &owner.api_version, &owner.kind, &owner.name, &owner.uid)
         });
         for object in std::iter::once(own).chain(owners) {
-            if self.notices.try_send((object, event.clone())).is_err() {
-                debug!(reason = event.reason, "there are too many Events, one is not written");
-            }
+            self.event_sender.tell(object, event.clone());
         }
     }
 
     /// Starts and stops workers, and finds out whether there is something to write.
     fn follow(&mut self) {
-        let node = self.own.object().filter(|node| node.metadata.deletion_timestamp.is_none());
+        let node = self.own.object();
+        let node = node.as_deref().filter(|node| node.metadata.deletion_timestamp.is_none());
         for step in self.tasks.follow(node) {
             match step {
                 Step::Stop(worker) => {
@@ -186,7 +173,7 @@ impl Agent {
     }
 
     fn write(&mut self) {
-        if let Some(change) = self.own.object().and_then(|node| self.tasks.change(node)) {
+        if let Some(change) = self.own.object().and_then(|node| self.tasks.change(&node)) {
             self.own.write(change.patch);
         }
     }

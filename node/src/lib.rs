@@ -17,8 +17,6 @@
 //!   exit_order   has the containers of a Pod end in their order
 //!   http         one GET request, as the kubelet sends it
 //!   pods         the Pods of the node, for all that ask for them
-//!     '-- known    objects of one kind, as watches and own writes show them
-//!   news         which state of an object counts, for `own` and `known`
 //!   metrics      what it counts
 //! ```
 //!
@@ -30,10 +28,8 @@ mod error;
 pub mod exit_order;
 pub mod http;
 pub mod images;
-pub mod known;
 pub mod meta;
 pub mod metrics;
-mod news;
 mod own;
 pub mod pods;
 pub mod probes;

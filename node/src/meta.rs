@@ -9,10 +9,10 @@ use agent::container::Condition;
 use agent::meta::{Report, Unknown, concerns, is_due, runtime};
 use cluster::Retry;
 use cluster::error::ErrorReason;
+use cluster::event_sender::{self, event_sender};
 use cluster::events::{Recorder, about_in};
 use cluster::queue::{self, Next, QueueMetrics, QueueSettings, Reconciler};
 use cluster::resource::PODS;
-use cluster::teller::{self, teller};
 use cluster::triggers::forward;
 use cluster::watched::Key;
 use cluster::write::{PatchKind, patch};
@@ -26,7 +26,7 @@ use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use crate::containers;
 use crate::error::AgentError;
 use crate::metrics::Metrics;
-use crate::pods::Pods;
+use crate::pods::{Pods, key};
 use crate::stop::{Order, Stops};
 
 #[cfg(test)]
@@ -37,7 +37,7 @@ const RESTARTS: QueueSettings = QueueSettings { name: "runtime_container_meta_re
 /// How long changes of a Pod are waited for, which come several at a time.
 const GATHER: Duration = Duration::from_secs(1);
 /// Pause before a Pod is looked at again that had changed when it was to be written to.
-const SOON: Duration = Duration::from_millis(200);
+const RETRY_DELAY: Duration = Duration::from_millis(200);
 /// How long a container has to tell its variables.
 const QUESTION: Duration = Duration::from_secs(3);
 /// How long before a restart: the update of the Pod goes on meanwhile.
@@ -81,7 +81,7 @@ struct Restarter {
 /// A container that is to be restarted: its runtime, its ID.
 type Restart = (String, String);
 
-/// Reports containers. Ends never.
+/// Reports containers. Never returns.
 pub async fn run(meta: Meta) {
     let Meta { client, node, runtimes, metrics, queues, pods, with_environment } = meta;
     let recorder = Recorder::new(client.clone(), "kruise-daemon-containermeta", Some(node));
@@ -91,18 +91,32 @@ pub async fn run(meta: Meta) {
         Reporter { client: client.clone(), runtimes: runtimes.clone(), pods, with_environment, restarts };
     let (keys, due) = unbounded_channel();
     let (restart_keys, restarts_due) = unbounded_channel();
-    let (teller, told) = teller("StopContainer");
-    let restarter =
-        Restarter { runtimes, stops: Stops { client, teller: teller.clone(), metrics, by: "meta" } };
+    let (event_sender, reported) = event_sender("StopContainer");
+    let restarter = Restarter {
+        runtimes,
+        stops: Stops { client, event_sender: event_sender.clone(), metrics, by: "meta" },
+    };
     tokio::join!(
         forward(changes, keys, |change| {
             let new = change.new.as_deref();
             let new = new.filter(|new| is_due(change.old.as_deref(), new, with_environment));
-            new.map(|_| (change.key.clone(), GATHER))
+            new.map(|new| (key(new), GATHER))
         }),
         forward(outdated, restart_keys, |restart: &Restart| [(restart.clone(), BEFORE_RESTART)]),
-        queue::serve(REPORTS, (recorder.clone(), &queues), due, Arc::new(reporter), teller::teller("Report")),
-        queue::serve(RESTARTS, (recorder, &queues), restarts_due, Arc::new(restarter), (teller, told)),
+        queue::serve(
+            REPORTS,
+            (recorder.clone(), &queues),
+            due,
+            Arc::new(reporter),
+            event_sender::event_sender("Report")
+        ),
+        queue::serve(
+            RESTARTS,
+            (recorder, &queues),
+            restarts_due,
+            Arc::new(restarter),
+            (event_sender, reported)
+        ),
     );
 }
 
@@ -158,12 +172,12 @@ impl Reporter {
         let body = write.to_json(pod);
         match patch(&self.client, &path, PatchKind::StrategicMerge, body).await {
             Ok(after) => {
-                self.pods.written(key, ObservedPod::read(&after)?);
+                self.pods.patched(ObservedPod::read(&after)?);
                 Ok(None)
             }
             // The watch tells that it is gone.
             Err(error) if error.reason() == ErrorReason::NotFound => Ok(Some(Next::Done)),
-            Err(error) if error.retry() == Retry::Now => Ok(Some(Next::After(SOON))),
+            Err(error) if error.retry() == Retry::Now => Ok(Some(Next::After(RETRY_DELAY))),
             Err(error) => Err(error.into()),
         }
     }

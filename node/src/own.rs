@@ -9,21 +9,20 @@ use std::time::Duration;
 use api::kinds::Object;
 use cluster::ApiError;
 use cluster::events::Allowance;
+use cluster::follow::{follow, readable};
 use cluster::resource::Resource;
-use cluster::watch_failures::WatchFailures;
-use cluster::watched::WatchedObject;
+use cluster::store::{Change, Identity, Store};
 use cluster::write::{PatchKind, patch};
 use futures::StreamExt;
-use futures::stream::{BoxStream, FuturesUnordered};
-use kube::runtime::watcher::{self, Config, Event};
-use kube::runtime::{WatchStreamExt, watcher as watch};
+use futures::future::BoxFuture;
+use futures::stream::FuturesUnordered;
+use kube::runtime::watcher::Config;
 use kube::{Api, Client};
 use serde::de::DeserializeOwned;
+use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{Instant, sleep_until};
 use tracing::{debug, warn};
 use values::backoff::doubled;
-
-use crate::news::{Source, State, is_news};
 
 /// So many writes of the status at once, and one more after each such time.
 const WRITES: (u32, Duration) = (5, Duration::from_secs(2));
@@ -38,13 +37,10 @@ type Writes = FuturesUnordered<Pin<Box<dyn Future<Output = Result<String, ApiErr
 pub(crate) struct Own<S, T> {
     client: Client,
     resource: Resource<'static>,
-    kind: &'static str,
-    synced: Arc<AtomicBool>,
-    events: BoxStream<'static, watcher::Result<Event<WatchedObject>>>,
-    object: Option<Object<S, T>>,
-    /// The list that is being read has shown the object.
-    listed: bool,
-    failures: WatchFailures,
+    stored: Arc<Store<Object<S, T>>>,
+    changes: UnboundedReceiver<Change<Object<S, T>>>,
+    /// The watch.
+    following: BoxFuture<'static, ()>,
     /// The write that goes on, at most one.
     writing: Writes,
     allowance: Allowance,
@@ -66,26 +62,33 @@ pub(crate) enum Turn {
 
 impl<S, T> Own<S, T>
 where
-    Object<S, T>: DeserializeOwned,
+    Object<S, T>: DeserializeOwned + Send + Sync + 'static,
 {
     /// The object of `node`. `synced` is set when it is known, or that there is none.
     pub(crate) fn new(
         client: Client,
-        (resource, kind): (Resource<'static>, &'static str),
+        resource: Resource<'static>,
         node: &str,
         synced: Arc<AtomicBool>,
     ) -> Self {
-        let api: Api<WatchedObject> = Api::all_with(client.clone(), &resource.api_resource());
+        let stored = Arc::new(Store::new(|object: &Object<S, T>| Identity::from(&object.metadata)));
+        let api = Api::all_with(client.clone(), &resource.api_resource());
         let config = Config::default().fields(&format!("metadata.name={node}"));
+        let kept = stored.clone();
+        let following = async move {
+            let sink = kept.sifted(|object| readable(object, |json| serde_json::from_str(json)));
+            let listed = async {
+                kept.synced().await;
+                synced.store(true, Ordering::Relaxed);
+            };
+            tokio::join!(follow(api, config, &sink), listed);
+        };
         Self {
             client,
             resource,
-            kind,
-            synced,
-            events: watch(api, config).default_backoff().boxed(),
-            object: None,
-            listed: false,
-            failures: WatchFailures::default(),
+            changes: stored.subscribe(),
+            stored,
+            following: Box::pin(following),
             writing: FuturesUnordered::new(),
             allowance: Allowance::new(WRITES.0, WRITES.1),
             unwritten: None,
@@ -95,15 +98,16 @@ where
     }
 
     /// The object, where there is one.
-    pub(crate) fn object(&self) -> Option<&Object<S, T>> {
-        self.object.as_ref()
+    pub(crate) fn object(&self) -> Option<Arc<Object<S, T>>> {
+        self.stored.all().pop()
     }
 
     /// Waits until something happens. Nothing is lost where the caller stops waiting.
     pub(crate) async fn next(&mut self) -> Turn {
         let due = self.due();
         tokio::select! {
-            Some(event) = self.events.next() => self.see(event),
+            () = &mut self.following => {}
+            Some(_) = self.changes.recv() => {}
             Some(answer) = self.writing.next() => self.written(answer),
             () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => return Turn::Due,
         }
@@ -118,7 +122,7 @@ where
 
     /// Begins to write the status, unless there were too many writes.
     pub(crate) fn write(&mut self, patch_text: String) {
-        let Some(object) = &self.object else { return };
+        let Some(object) = self.object() else { return };
         if !self.allowance.take() {
             self.rest = Some(Instant::now() + WRITES.1);
             return;
@@ -127,40 +131,6 @@ where
         let path = self.resource.all().name(&object.metadata.name).subresource("status");
         let client = self.client.clone();
         self.writing.push(Box::pin(async move { patch(&client, &path, PatchKind::Merge, patch_text).await }));
-    }
-
-    fn see(&mut self, event: watcher::Result<Event<WatchedObject>>) {
-        if !matches!(event, Ok(Event::Init) | Err(_)) {
-            self.failures.succeeded();
-        }
-        match event {
-            Ok(Event::Init) => self.listed = false,
-            Ok(Event::InitApply(object)) => {
-                self.listed = true;
-                self.learn(object.json(), Source::List);
-            }
-            Ok(Event::Apply(object)) => self.learn(object.json(), Source::Watch),
-            Ok(Event::InitDone) => {
-                if !self.listed {
-                    self.object = None;
-                }
-                self.synced.store(true, Ordering::Relaxed);
-            }
-            Ok(Event::Delete(_)) => self.object = None,
-            Err(error) => self.failures.failed(&self.kind, &error),
-        }
-    }
-
-    /// Takes in a state of the object, where it is [news](is_news).
-    fn learn(&mut self, json: &str, source: Source) {
-        match serde_json::from_str::<Object<S, T>>(json) {
-            Ok(object) => {
-                if is_news(source, state(&object), self.object.as_ref().map(state)) {
-                    self.object = Some(object);
-                }
-            }
-            Err(error) => warn!(kind = self.kind, %error, "an object is not understood and passed over"),
-        }
     }
 
     /// When to write.
@@ -174,7 +144,12 @@ where
         match answer {
             Ok(json) => {
                 (self.failed, self.rest) = (0, None);
-                self.learn(&json, Source::Write);
+                match serde_json::from_str(&json) {
+                    Ok(object) => self.stored.patched(object),
+                    Err(error) => {
+                        warn!(kind = self.resource.kind, %error, "the answer to a write is not understood");
+                    }
+                }
             }
             Err(error) => {
                 let pause = doubled(PAUSES, self.failed);
@@ -182,15 +157,11 @@ where
                 self.rest = Some(Instant::now() + pause);
                 // A conflict, or an API server that is away for a moment, is no trouble.
                 if self.failed > TOLERATED {
-                    warn!(kind = self.kind, %error, ?pause, "a status is not written again and again");
+                    warn!(kind = self.resource.kind, %error, ?pause, "a status is not written again and again");
                 } else {
-                    debug!(kind = self.kind, %error, ?pause, "a status was not written, it will be tried again");
+                    debug!(kind = self.resource.kind, %error, ?pause, "a status was not written, it will be tried again");
                 }
             }
         }
     }
-}
-
-fn state<S, T>(object: &Object<S, T>) -> State<'_> {
-    (&object.metadata.uid, &object.metadata.resource_version)
 }

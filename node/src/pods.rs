@@ -1,28 +1,32 @@
 //! The Pods of the node: watched once for all that ask for them, and of each only what some rule reads.
 
-use cluster::follow::follow;
+use cluster::follow::{follow, readable};
 use cluster::resource::PODS;
+use cluster::store::{Identity, Store};
+use cluster::watched::Key;
 use kube::runtime::watcher::Config;
 use kube::{Api, Client};
-use pod::observed::ObservedPod;
-
-use crate::known::{Kept, Known};
+use pod::observed::{ObservedPod, PodMetadata};
 
 /// The Pods.
-pub type Pods = Known<ObservedPod>;
+pub type Pods = Store<ObservedPod>;
 
-impl Kept for ObservedPod {
-    fn read(json: &str) -> Result<Self, serde_json::Error> {
-        Self::read(json)
-    }
-
-    fn state(&self) -> (&str, &str) {
-        (&self.metadata.uid, &self.metadata.resource_version)
-    }
+/// No Pod is known yet.
+pub fn pods() -> Pods {
+    Store::new(|pod| {
+        let PodMetadata { namespace, name, uid, resource_version, .. } = &pod.metadata;
+        Identity { namespace, name, uid, resource_version }
+    })
 }
 
-/// Keeps `pods` current by a watch of those on `node`. Ends never.
+/// Namespace and name.
+pub(crate) fn key(pod: &ObservedPod) -> Key {
+    (pod.metadata.namespace.to_string(), pod.metadata.name.to_string())
+}
+
+/// Keeps `pods` current by a watch of those on `node`. Never returns.
 pub async fn watch(client: Client, node: &str, pods: &Pods) {
     let config = Config::default().fields(&format!("spec.nodeName={node}"));
-    follow(Api::all_with(client, &PODS.api_resource()), config, pods).await;
+    let stored = pods.sifted(|object| readable(object, ObservedPod::read));
+    follow(Api::all_with(client, &PODS.api_resource()), config, &stored).await;
 }

@@ -9,9 +9,9 @@ use std::time::Duration;
 use agent::probes::{Probes, Step, Work};
 use agent::tasks::Worker;
 use api::kinds::nodepodprobe::{API_VERSION, KIND, PLURAL, Spec, Status};
+use cluster::event_sender::{EventSender, event_sender, write};
 use cluster::events::{Recorder, about_in};
 use cluster::resource::Resource;
-use cluster::teller::{Teller, teller, write};
 use cri::Runtime;
 use jiff::Timestamp;
 use kube::Client;
@@ -21,7 +21,7 @@ use tokio::time::Instant;
 
 use crate::own::{Own, Turn};
 pub use metrics::Metrics;
-use worker::{Told, Tools, serve};
+use worker::{ProbeReport, Tools, serve};
 
 mod looks;
 mod metrics;
@@ -53,18 +53,18 @@ struct Agent {
     probes: Probes,
     workers: HashMap<Worker, AbortHandle>,
     running: JoinSet<()>,
-    teller: Teller,
+    event_sender: EventSender,
 }
 
 /// Runs the probes of a node until the task is dropped.
 pub async fn run(probing: Probing) {
     let Probing { client, node, runtime, metrics, synced } = probing;
-    let (tell, mut told) = mpsc::channel(WAITING);
+    let (tell, mut reported) = mpsc::channel(WAITING);
     let (looks, questions) = looks::looks();
-    let (teller, mut events) = teller("Probe");
+    let (event_sender, mut events) = event_sender("Probe");
     let mut running = JoinSet::new();
     running.spawn(looks::answer(runtime.clone(), questions));
-    let own = Own::new(client.clone(), (NODE_POD_PROBES, KIND), &node, synced);
+    let own = Own::new(client.clone(), NODE_POD_PROBES, &node, synced);
     let recorder = Recorder::new(client, "kruise-daemon-podprobe", Some(node));
     running.spawn(async move { write(&recorder, &mut events).await });
     let mut agent = Agent {
@@ -73,7 +73,7 @@ pub async fn run(probing: Probing) {
         probes: Probes::default(),
         workers: HashMap::new(),
         running,
-        teller,
+        event_sender,
     };
     loop {
         tokio::select! {
@@ -81,7 +81,7 @@ pub async fn run(probing: Probing) {
                 Turn::Seen => agent.follow(),
                 Turn::Due => agent.write(),
             },
-            Some(told) = told.recv() => agent.hear(told),
+            Some(reported) = reported.recv() => agent.hear(reported),
             Some(_) = agent.running.join_next() => {}
         }
     }
@@ -90,7 +90,7 @@ pub async fn run(probing: Probing) {
 impl Agent {
     /// Starts and stops workers, and finds out whether there is something to write.
     fn follow(&mut self) {
-        for step in self.probes.follow(self.own.object()) {
+        for step in self.probes.follow(self.own.object().as_deref()) {
             match step {
                 Step::Stop(worker) => {
                     if let Some(running) = self.workers.remove(&worker) {
@@ -117,13 +117,15 @@ impl Agent {
         self.workers.insert(worker, self.running.spawn(serving));
     }
 
-    fn hear(&mut self, told: Told) {
-        let key = told.key();
-        let Told { work, worker, finding } = told;
+    fn hear(&mut self, reported: ProbeReport) {
+        let key = reported.key();
+        let ProbeReport { work, worker, finding } = reported;
         let node = self.own.object();
-        let Some(heard) = self.probes.report(node, &key, worker, finding, Timestamp::now()) else { return };
+        let Some(heard) = self.probes.report(node.as_deref(), &key, worker, finding, Timestamp::now()) else {
+            return;
+        };
         if let Some(event) = heard.event {
-            self.teller.tell(about_in(&work.namespace, "v1", "Pod", &work.pod, &work.uid), event);
+            self.event_sender.tell(about_in(&work.namespace, "v1", "Pod", &work.pod, &work.uid), event);
         }
         if heard.is_news {
             self.owe();
@@ -131,12 +133,12 @@ impl Agent {
     }
 
     fn owe(&mut self) {
-        let change = self.own.object().and_then(|node| self.probes.change(node));
+        let change = self.own.object().and_then(|node| self.probes.change(&node));
         self.own.owe(change.map(|change| change.gather));
     }
 
     fn write(&mut self) {
-        match self.own.object().and_then(|node| self.probes.change(node)) {
+        match self.own.object().and_then(|node| self.probes.change(&node)) {
             Some(change) => self.own.write(change.patch),
             None => self.own.owe(None),
         }

@@ -10,11 +10,12 @@ use agent::recreate::{Start, Step, Stop, go_on, start, turn, wait};
 use api::kinds::containerrecreaterequest::{API_VERSION, ContainerRecreateRequest, KIND, PLURAL, Phase};
 use api::labels::{CRR_ACTIVE, CRR_NODE_NAME, CRR_POD_UID};
 use cluster::error::ErrorReason;
+use cluster::event_sender::event_sender;
 use cluster::events::{Recorder, about_in};
-use cluster::follow::follow;
+use cluster::follow::{follow, readable};
 use cluster::queue::{self, Next, QueueMetrics, QueueSettings, Reconciler};
 use cluster::resource::Resource;
-use cluster::teller::teller;
+use cluster::store::{Identity, Store};
 use cluster::triggers::forward;
 use cluster::watched::Key;
 use cluster::write::{PatchKind, patch};
@@ -31,7 +32,6 @@ use values::backoff::doubled;
 
 use crate::containers;
 use crate::error::AgentError;
-use crate::known::{Kept, Known};
 use crate::metrics::Metrics;
 use crate::stop::{Order, Stops};
 
@@ -42,23 +42,22 @@ const REQUESTS: Resource<'_> = Resource::new(API_VERSION, PLURAL, KIND);
 /// So many Pods are looked at at a time. A container that stops keeps nobody waiting but its own Pod.
 const SETTINGS: QueueSettings = QueueSettings { name: "crr", workers: 32 };
 /// Pause before a request is looked at again of which something had changed when it was to be written to.
-const SOON: Duration = Duration::from_millis(200);
+const RETRY_DELAY: Duration = Duration::from_millis(200);
 /// Writes in one look. No request needs more at a time.
 const STEPS: usize = 8;
 /// The first pause and the longest after writes of what a stop came to.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(50));
 
-/// The requests that are not over for Pods of the node.
-pub type Requests = Known<ContainerRecreateRequest>;
+/// The requests that are not over for Pods of the node, found by namespace and name of their Pod.
+pub type Requests = Store<ContainerRecreateRequest, Key>;
 
-impl Kept for ContainerRecreateRequest {
-    fn read(json: &str) -> Result<Self, serde_json::Error> {
-        serde_json::from_str(json)
-    }
+/// No request is known yet.
+pub fn requests() -> Requests {
+    Store::grouped(|request| Identity::from(&request.metadata), |request| vec![pod_of(request)])
+}
 
-    fn state(&self) -> (&str, &str) {
-        (&self.metadata.uid, &self.metadata.resource_version)
-    }
+fn pod_of(request: &ContainerRecreateRequest) -> Key {
+    (request.metadata.namespace.clone(), request.spec.pod_name.clone())
 }
 
 /// What the agent needs to carry out requests.
@@ -95,14 +94,14 @@ struct Stopping {
     key: Key,
 }
 
-/// Carries out requests. Ends never. A stop that has begun goes on when this is dropped.
+/// Carries out requests. Never returns. A stop that has begun goes on when this is dropped.
 pub async fn run(recreate: Recreate) {
     let Recreate { client, node, runtimes, metrics, queues, requests } = recreate;
     let selector = format!("{CRR_NODE_NAME}={node},{CRR_ACTIVE}=true");
     let recorder = Recorder::new(client.clone(), "kruise-daemon-crr", Some(node));
-    let (teller, told) = teller("StopContainer");
+    let (event_sender, reported) = event_sender("StopContainer");
     let (keys, due) = unbounded_channel();
-    let stops = Stops { client: client.clone(), teller: teller.clone(), metrics, by: "crr" };
+    let stops = Stops { client: client.clone(), event_sender: event_sender.clone(), metrics, by: "crr" };
     let agent = Arc::new(Agent {
         client: client.clone(),
         runtimes,
@@ -112,17 +111,11 @@ pub async fn run(recreate: Recreate) {
         keys: keys.clone(),
     });
     let changes = requests.subscribe();
+    let stored = requests.sifted(|object| readable(object, |json| serde_json::from_str(json)));
     tokio::join!(
-        follow(
-            Api::all_with(client, &REQUESTS.api_resource()),
-            Config::default().labels(&selector),
-            &*requests
-        ),
-        forward(changes, keys, |change| {
-            let request = change.new.as_ref().or(change.old.as_ref());
-            request.map(|request| ((change.key.0.clone(), request.spec.pod_name.clone()), Duration::ZERO))
-        }),
-        queue::serve(SETTINGS, (recorder, &queues), due, agent, (teller, told)),
+        follow(Api::all_with(client, &REQUESTS.api_resource()), Config::default().labels(&selector), &stored),
+        forward(changes, keys, |change| change.states().last().map(|it| (pod_of(it), Duration::ZERO))),
+        queue::serve(SETTINGS, (recorder, &queues), due, agent, (event_sender, reported)),
     );
 }
 
@@ -137,11 +130,11 @@ impl Reconciler for Agent {
                 return Ok(next);
             }
         }
-        Ok(Next::After(SOON))
+        Ok(Next::After(RETRY_DELAY))
     }
 
     fn object(&self, key: &Key) -> Option<ObjectReference> {
-        let request = self.of_pod(key).into_iter().next()?;
+        let request = self.requests.group(key).into_iter().next()?;
         let metadata = &request.metadata;
         Some(about_in(&metadata.namespace, API_VERSION, KIND, &metadata.name, &metadata.uid))
     }
@@ -150,7 +143,7 @@ impl Reconciler for Agent {
 impl Agent {
     /// Takes the next step for a Pod; `None` where another one follows.
     async fn take_step(&self, key: &Key) -> Result<Option<Next>, AgentError> {
-        let requests = self.of_pod(key);
+        let requests = self.requests.group(key);
         let turn = turn(requests.iter().map(|request| &**request));
         let is_busy = self.stopping().contains(key);
         let current = turn.current.filter(|_| !is_busy);
@@ -183,12 +176,6 @@ impl Agent {
             Step::Wait(rest) => Ok(Some(rest.map_or(Next::Done, Next::After))),
             Step::Stop(_) => Ok(Some(Next::Done)),
         }
-    }
-
-    /// The requests for a Pod.
-    fn of_pod(&self, (namespace, pod): &Key) -> Vec<Arc<ContainerRecreateRequest>> {
-        self.requests
-            .select(|request| request.metadata.namespace == *namespace && request.spec.pod_name == *pod)
     }
 
     /// Stops a container beside the other work: it can take as long as its Pod likes.
@@ -241,7 +228,7 @@ impl Agent {
             Ok(()) => Ok(None),
             // The watch tells that it is gone.
             Err(error) if error.reason() == ErrorReason::NotFound => Ok(Some(Next::Done)),
-            Err(error) if error.retry() == Retry::Now => Ok(Some(Next::After(SOON))),
+            Err(error) if error.retry() == Retry::Now => Ok(Some(Next::After(RETRY_DELAY))),
             Err(error) => Err(error.into()),
         }
     }
@@ -251,8 +238,8 @@ impl Agent {
         let path = REQUESTS.namespaced(&metadata.namespace).name(&metadata.name).subresource("status");
         let after = patch(&self.client, &path, PatchKind::Merge, body).await?;
         // What can't be read comes by the watch, which warns of it.
-        if let Ok(after) = ContainerRecreateRequest::read(&after) {
-            self.requests.written(&(metadata.namespace.clone(), metadata.name.clone()), after);
+        if let Ok(after) = serde_json::from_str(&after) {
+            self.requests.patched(after);
         }
         Ok(())
     }

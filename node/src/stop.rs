@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use agent::stop::{Hook, HttpHook, left};
+use cluster::event_sender::EventSender;
 use cluster::events::about_in;
 use cluster::resource::PODS;
-use cluster::teller::Teller;
 use cluster::write;
 use cri::{CriError, Runtime};
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -22,7 +22,7 @@ use crate::metrics::Metrics;
 #[derive(Clone)]
 pub(crate) struct Stops {
     pub(crate) client: Client,
-    pub(crate) teller: Teller,
+    pub(crate) event_sender: EventSender,
     pub(crate) metrics: Metrics,
     /// For whom, in metrics.
     pub(crate) by: &'static str,
@@ -58,7 +58,7 @@ impl Stops {
     /// Runs the hook of a container and stops it, all in its time.
     pub(crate) async fn stop(&self, order: &Order<'_>) -> Result<(), CriError> {
         let killing = Event { warning: false, reason: "Killing", message: order.message.clone() };
-        self.teller.tell(order.object(), killing);
+        self.event_sender.tell(order.object(), killing);
         let begun = Instant::now();
         if let Some(hook) = order.hook.filter(|_| !order.grace.is_zero()) {
             let ran = timeout(order.grace, self.run(order, hook)).await;
@@ -67,7 +67,7 @@ impl Stops {
                 debug!(id = order.id, why, "the preStop hook of a container failed");
                 let message = "PreStopHook failed".to_owned();
                 let failed = Event { warning: true, reason: "FailedPreStopHook", message };
-                self.teller.tell(order.object(), failed);
+                self.event_sender.tell(order.object(), failed);
             }
         }
         order.runtime.stop(order.id, left(order.grace, begun.elapsed())).await?;

@@ -118,7 +118,7 @@ pub(crate) async fn connected(directory: &Path, calls: &Calls) -> Runtime {
 }
 
 /// The note of an Event with this reason about an object; Events of cluster-wide objects are in namespace `default`.
-pub(crate) async fn told(namespace: &str, kind: &str, name: &str, reason: &str) -> String {
+pub(crate) async fn reported(namespace: &str, kind: &str, name: &str, reason: &str) -> String {
     let events: Api<Event> = Api::namespaced(server().await.client(), namespace);
     wait_for("an Event", async || {
         let all = events.list(&ListParams::default()).await.unwrap();

@@ -23,6 +23,7 @@ use api::features::{Feature, FeatureGates};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use certs::{CallError, CertificateSettings, Clock, Material, Mode, Probe, carry_out};
+use cluster::https::HttpError;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use k8s_openapi::api::core::v1::Pod;
@@ -381,7 +382,7 @@ async fn external_certificates_that_do_not_come_are_named_on_our_pod() {
         Arc::new(move || Timestamp::now() + SignedDuration::from_secs(ahead.load(Ordering::Relaxed)))
     };
     let mut replica = bed.replica_with(settings, always(Ok), clock);
-    let told = async || {
+    let reported = async || {
         let events = Api::<Event>::namespaced(bed.client.clone(), "kruise-system");
         let events = events.list(&ListParams::default()).await.unwrap();
         events
@@ -389,9 +390,9 @@ async fn external_certificates_that_do_not_come_are_named_on_our_pod() {
             .filter(|event| event.reason.as_deref() == Some("ExternalCertificatesMissing"))
             .collect()
     };
-    let told = async |wanted: usize| -> Vec<Event> {
+    let reported = async |wanted: usize| -> Vec<Event> {
         wait_for("the Events", async || {
-            let events: Vec<Event> = told().await;
+            let events: Vec<Event> = reported().await;
             if events.len() == wanted { Ok(events) } else { Err(events) }
         })
         .await
@@ -400,9 +401,9 @@ async fn external_certificates_that_do_not_come_are_named_on_our_pod() {
 
     let all = "Secret external lacks ca.crt, tls.crt, tls.key: an issuer has to provide it";
     replica.until(named(all)).await;
-    assert!(told(0).await.is_empty(), "an issuer takes a while");
+    assert!(reported(0).await.is_empty(), "an issuer takes a while");
     ahead.store(60, Ordering::Relaxed);
-    let event = told(1).await.remove(0);
+    let event = reported(1).await.remove(0);
     assert_eq!(event.type_.as_deref(), Some("Warning"));
     assert_eq!(event.regarding.unwrap().uid, pod.uid());
     let note = event.note.unwrap();
@@ -413,9 +414,9 @@ async fn external_certificates_that_do_not_come_are_named_on_our_pod() {
     let part = json!({"metadata": {"name": "external"}, "stringData": {"tls.crt": material.certificate, "tls.key": material.key}});
     bed.secrets().create(&PostParams::default(), &serde_json::from_value(part).unwrap()).await.unwrap();
     replica.until(named("Secret external lacks ca.crt:")).await;
-    told(1).await;
+    reported(1).await;
     ahead.store(60 + 11 * 60, Ordering::Relaxed);
-    let notes = told(2).await.into_iter().filter_map(|event| event.note);
+    let notes = reported(2).await.into_iter().filter_map(|event| event.note);
     assert!(notes.filter(|note| note.contains("lacks ca.crt:")).count() == 1);
 
     let whole = Patch::Merge(json!({"stringData": {"ca.crt": material.authorities}}));
@@ -575,7 +576,7 @@ async fn files_serve_without_an_api_server_and_pass_the_self_check() {
     std::fs::remove_file(directory.path().join("certs/tls.key")).unwrap();
     let (_, stranger) = certs::offline(&settings).await.unwrap();
     wait_for("a refusal", async || match stranger.run(None).await {
-        Err(CallError::Tls { .. }) => Ok(()),
+        Err(CallError::Unanswered(HttpError::Tls(_))) => Ok(()),
         answer => Err(answer),
     })
     .await;

@@ -14,6 +14,7 @@ use certs::{
     carry_out,
 };
 use cluster::events::Recorder;
+use cluster::queue::QueueMetrics;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::admissionregistration::v1::{
     MutatingWebhookConfiguration, ValidatingWebhookConfiguration,
@@ -47,7 +48,8 @@ pub(crate) const SERVED: [&str; 5] = [
 
 /// Metrics of one replica.
 pub(crate) fn metrics() -> CertificateMetrics {
-    CertificateMetrics::register(&prometheus::Registry::new()).unwrap()
+    let registry = prometheus::Registry::new();
+    CertificateMetrics::register(&registry, QueueMetrics::register(&registry).unwrap()).unwrap()
 }
 
 /// An API server with the definitions and the install namespace.

@@ -83,17 +83,17 @@ async fn five_thousand_pods_cost_as_many_writes_as_the_time_allows() {
     let (posts, patches) = (count(&requests, &Method::POST), count(&requests, &Method::PATCH));
     assert!(posts <= BURST as usize + 2 && patches <= 12, "{posts} created, {patches} counted up");
     let requests = requests.lock().unwrap();
-    let mut told: std::collections::BTreeMap<&str, i64> = std::collections::BTreeMap::new();
+    let mut reported: std::collections::BTreeMap<&str, i64> = std::collections::BTreeMap::new();
     let mut latest = "";
     for (method, body) in requests.iter() {
         if *method == Method::POST {
             latest = body["metadata"]["name"].as_str().unwrap();
             assert!(body["note"].as_str().unwrap().starts_with("succeed to create pod web-"), "{body}");
         }
-        told.insert(latest, body["series"]["count"].as_i64().unwrap_or(1));
+        reported.insert(latest, body["series"]["count"].as_i64().unwrap_or(1));
     }
     // The count of an Event is written before the next one is created; that patch is noted for the same name.
-    assert_eq!(told.values().sum::<i64>(), 5000, "each creation is counted once: {told:?}");
+    assert_eq!(reported.values().sum::<i64>(), 5000, "each creation is counted once: {reported:?}");
 }
 
 #[tokio::test(start_paused = true)]

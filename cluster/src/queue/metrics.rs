@@ -5,7 +5,7 @@ use std::time::Duration;
 use prometheus::{GaugeVec, HistogramOpts, HistogramVec, IntCounterVec, IntGaugeVec, Opts, Registry};
 
 /// Counters, gauges and histograms of all queues of a process. Cheap to clone: clones count together.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct QueueMetrics {
     reconciles: IntCounterVec,
     errors: IntCounterVec,

@@ -43,14 +43,13 @@ async fn reconciled(
         let decided = trouble(&request, &answering, seeing.get().unwrap());
         decided.unwrap_or_else(|| answering.answer(&request))
     });
-    let (teller, mut told) = cluster::teller::teller("Reconcile");
+    let (event_sender, mut reported) = cluster::event_sender::event_sender("Reconcile");
     let made = Controller {
         context: Context::fixed(client, World::new("kruise-system")),
         cron_jobs: Store::default(),
         children: ChildKind::ALL.map(Children::new),
-        told: crate::workload::told::Told::default(),
         started: Mutex::default(),
-        teller,
+        event_sender,
     };
     assert!(controller.set(made).is_ok());
     let controller = controller.get().unwrap();
@@ -69,7 +68,7 @@ async fn reconciled(
     children.take_in(&server.put(&format!("{JOBS}/first"), job(false)).to_string()).unwrap();
     children.stored.list_ends();
     controller.reconcile(&("shop".to_owned(), "web".to_owned())).await.unwrap();
-    let events = std::iter::from_fn(|| told.try_recv().ok()).map(|told| told.event).collect();
+    let events = std::iter::from_fn(|| reported.try_recv().ok()).map(|reported| reported.event).collect();
     let requests = requests.lock().unwrap().clone();
     (server, requests, events)
 }

@@ -29,7 +29,7 @@ use crate::workload::pods::Pods;
 use crate::workload::store::follow::Sink;
 use crate::workload::store::{Change, Kept};
 use crate::{ReconcileError, Settings};
-use cluster::teller::Told;
+use cluster::event_sender::PendingEvent;
 
 mod writes;
 
@@ -48,7 +48,7 @@ struct Site {
     controller: Arc<Controller<CloneSet>>,
     server: Objects,
     requests: Requests,
-    events: mpsc::Receiver<Told>,
+    events: mpsc::Receiver<PendingEvent>,
     metrics: Arc<Metrics>,
 }
 
@@ -142,16 +142,16 @@ impl Site {
         let settings = Arc::new(Settings { gates, ..Settings::of_one_worker() });
         let context = Context { settings, ..Context::fixed(client, World::new("kruise-system")) };
         let metrics = context.metrics.clone();
-        let (teller, told) = cluster::teller::teller("Reconcile");
+        let (event_sender, recorded) = cluster::event_sender::event_sender("Reconcile");
         let pods = Pods::new(false);
         pods.list_begins();
         pods.list_ends();
         let stores = Arc::new(Stores::new(Arc::new(pods), context.index.clone(), "kruise-system"));
-        let controller = Controller::new(context, Environment::default(), stores, teller);
+        let controller = Controller::new(context, Environment::default(), stores, event_sender);
         let controller = Arc::new(controller);
         controller.workloads.list_begins();
         controller.workloads.list_ends();
-        let site = Self { controller, server, requests, events: told, metrics };
+        let site = Self { controller, server, requests, events: recorded, metrics };
         let mut set = json!({
             "apiVersion": API_VERSION, "kind": KIND,
             "metadata": {"name": "web", "namespace": "shop", "uid": "set-uid", "generation": 1},
@@ -176,7 +176,7 @@ impl Site {
         }
         site.reconcile().await.unwrap();
         site.requests.lock().unwrap().clear();
-        site.told();
+        site.recorded();
         site
     }
 
@@ -257,7 +257,7 @@ impl Site {
 
     /// One reconcile, after the rest from the one before.
     async fn reconcile(&self) -> Result<Next, ReconcileError> {
-        if let Some(rest) = self.controller.courses.rest("shop/web") {
+        if let Some(rest) = self.controller.limiter.rest(&("shop".to_owned(), "web".to_owned())) {
             advance(rest).await;
         }
         self.controller.reconcile(&("shop".to_owned(), "web".to_owned())).await
@@ -284,11 +284,11 @@ impl Site {
         sender.send(("shop".to_owned(), "web".to_owned())).unwrap();
         let counted = Arc::new(Counted(self.controller.clone(), AtomicUsize::new(0)));
         let settings = QueueSettings { name: NAME, workers: 1 };
-        let (teller, _told) = cluster::teller::teller("Reconcile");
+        let (event_sender, _told) = cluster::event_sender::event_sender("Reconcile");
         drop(
             timeout(
                 time,
-                cluster::queue::run(settings, &self.metrics.queues, &teller, keys, counted.clone()),
+                cluster::queue::run(settings, &self.metrics.queues, &event_sender, keys, counted.clone()),
             )
             .await,
         );
@@ -301,8 +301,8 @@ impl Site {
     }
 
     /// The Events since the last time.
-    fn told(&mut self) -> Vec<Event> {
-        std::iter::from_fn(|| self.events.try_recv().ok()).map(|told| told.event).collect()
+    fn recorded(&mut self) -> Vec<Event> {
+        std::iter::from_fn(|| self.events.try_recv().ok()).map(|recorded| recorded.event).collect()
     }
 
     fn condition(&self, kind: &str) -> Option<Value> {
@@ -341,8 +341,11 @@ async fn what_is_refused_is_tried_again_after_growing_pauses() {
     let (tries, statuses) = (site.count("POST /api/v1/namespaces/shop/pods"), site.count("PATCH"));
     assert!((8..=11).contains(&tries), "{tries} tries");
     assert!(statuses <= tries + 1 && reconciles < 5 * tries, "{statuses} patches, {reconciles} reconciles");
-    let told = site.told();
-    assert!(told.len() == tries && told.iter().all(|event| event.reason == "FailedCreate"), "{told:?}");
+    let recorded = site.recorded();
+    assert!(
+        recorded.len() == tries && recorded.iter().all(|event| event.reason == "FailedCreate"),
+        "{recorded:?}"
+    );
     let failed = site.condition("FailedScale").unwrap();
     assert!(failed["message"].as_str().unwrap().contains("exceeded quota"), "{failed}");
     on.store(false, Ordering::SeqCst);
@@ -371,8 +374,8 @@ async fn what_cannot_be_planned_is_told_once() {
     assert!(reconciles < 6, "{reconciles} reconciles");
     assert_eq!((site.count("PATCH"), site.count("POST")), (1, 0));
     for kind in ["FailedScale", "kutter.io/Blocked"] {
-        let told = site.condition(kind).unwrap();
-        assert!(told["message"].as_str().unwrap().contains("accessModes"), "{told}");
+        let recorded = site.condition(kind).unwrap();
+        assert!(recorded["message"].as_str().unwrap().contains("accessModes"), "{recorded}");
     }
 }
 
@@ -430,16 +433,16 @@ async fn others_are_updated_in_place_of_a_pod_that_may_not_be() {
         site.pods().into_iter().filter(is_old).map(|(path, _)| path).collect()
     };
     assert_eq!(old(&site), std::slice::from_ref(&path));
-    let message = |told: &Value| told["message"].as_str().unwrap().to_owned();
-    let told = site.condition("FailedUpdate").unwrap();
-    assert!(message(&told).contains("refused"), "{told}");
+    let message = |recorded: &Value| recorded["message"].as_str().unwrap().to_owned();
+    let recorded = site.condition("FailedUpdate").unwrap();
+    assert!(message(&recorded).contains("refused"), "{recorded}");
     let name = path.rsplit('/').next().unwrap();
-    let failures = site.told().into_iter().filter(|event| event.reason == "FailedUpdatePodInPlace");
+    let failures = site.recorded().into_iter().filter(|event| event.reason == "FailedUpdatePodInPlace");
     let failures: Vec<String> = failures.map(|event| event.message).collect();
     let begin = format!("failed to update pod {name} in-place(revision web-");
     assert!(
         !failures.is_empty()
-            && failures.iter().all(|told| told.starts_with(&begin) && told.contains("refused")),
+            && failures.iter().all(|recorded| recorded.starts_with(&begin) && recorded.contains("refused")),
         "{failures:?}"
     );
     assert_eq!(site.condition("kutter.io/Blocked"), None, "it has not stood still for long");
@@ -468,7 +471,7 @@ async fn an_update_behind_a_budget_asks_nothing_until_that_has_something_to_give
     }
     let asked = |site: &Site| (site.count(&format!("PATCH {PODS}")), site.count(&format!("PATCH {BUDGET}")));
     assert_eq!((asked(&site), site.count(&format!("GET {BUDGET}"))), ((0, 0), 0));
-    assert!(site.condition("FailedUpdate").is_none() && site.told().is_empty());
+    assert!(site.condition("FailedUpdate").is_none() && site.recorded().is_empty());
     site.budget(1);
     site.reconcile().await.unwrap();
     let (pods, budgets) = asked(&site);
@@ -485,7 +488,7 @@ async fn a_deletion_behind_a_budget_asks_nothing_until_that_has_something_to_giv
         advance(Duration::from_secs(1)).await;
     }
     assert_eq!((site.count("DELETE"), site.count(&format!("GET {BUDGET}"))), (0, 0));
-    assert!(site.condition("FailedScale").is_none() && site.told().is_empty());
+    assert!(site.condition("FailedScale").is_none() && site.recorded().is_empty());
     site.budget(1);
     site.reconcile().await.unwrap();
     assert_eq!((site.count("DELETE"), site.pods().len()), (1, 2));
@@ -522,7 +525,7 @@ async fn pods_of_subsets_beyond_their_maximum_go_before_their_costs_are_written(
     site.edit(json!({"replicas": 2}));
     site.reconcile().await.unwrap();
     assert_eq!(site.pods().iter().map(|(path, _)| path).collect::<Vec<_>>(), [&pods[1].0, &pods[2].0]);
-    assert!(site.told().iter().all(|event| event.reason != "FailedDelete"));
+    assert!(site.recorded().iter().all(|event| event.reason != "FailedDelete"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -590,7 +593,7 @@ async fn a_refused_delete_stops_no_creation() {
     site.touch(&pods[0].0, json!({"metadata": {"labels": {"apps.kruise.io/specified-delete": "true"}}}));
     drop(site.reconcile().await);
     assert_eq!(site.count("DELETE /api/v1/namespaces/shop/pods"), 1);
-    let failures = site.told().into_iter().filter(|event| event.reason == "FailedDelete");
+    let failures = site.recorded().into_iter().filter(|event| event.reason == "FailedDelete");
     let failures: Vec<String> = failures.map(|event| event.message).collect();
     let begin = format!("failed to delete pod {}: ", pods[0].0.rsplit('/').next().unwrap());
     assert!(failures.len() == 1 && failures[0].starts_with(&begin), "{failures:?}");
@@ -649,7 +652,7 @@ async fn claims_wait_for_a_pod_that_could_not_be_created() {
 #[tokio::test(start_paused = true)]
 async fn a_name_that_another_pod_has_is_told_and_a_conflict_of_quotas_too() {
     let own = json!({"metadata": {"ownerReferences": [{"uid": "set-uid"}]}});
-    for (reason, holder, told) in [
+    for (reason, holder, recorded) in [
         ("Conflict", None, true),
         ("AlreadyExists", None, false),
         ("AlreadyExists", Some(json!({"metadata": {}})), true),
@@ -662,8 +665,8 @@ async fn a_name_that_another_pod_has_is_told_and_a_conflict_of_quotas_too() {
             _ => None,
         });
         drop(site.reconcile().await);
-        let events = site.told();
-        assert_eq!(events.len(), usize::from(told), "{reason} {holder:?}: {events:?}");
+        let events = site.recorded();
+        assert_eq!(events.len(), usize::from(recorded), "{reason} {holder:?}: {events:?}");
         assert!(events.iter().all(|event| event.reason == "FailedCreate"));
     }
 }
@@ -682,10 +685,10 @@ async fn a_claim_that_is_there_is_used_if_it_is_ours() {
             });
         drop(site.reconcile().await);
         assert_eq!(site.pods().len(), pods);
-        let failures = site.told().into_iter().filter(|event| event.reason == "FailedCreate");
-        let told: Vec<_> = failures.map(|event| event.message).collect();
-        assert_eq!(told.len(), 1 - pods, "{told:?}");
-        assert!(told.iter().all(|message| message.starts_with("failed to create pvc: ")), "{told:?}");
+        let failures = site.recorded().into_iter().filter(|event| event.reason == "FailedCreate");
+        let recorded: Vec<_> = failures.map(|event| event.message).collect();
+        assert_eq!(recorded.len(), 1 - pods, "{recorded:?}");
+        assert!(recorded.iter().all(|message| message.starts_with("failed to create pvc: ")), "{recorded:?}");
     }
 }
 
@@ -709,7 +712,7 @@ async fn a_namespace_that_ends_is_left_alone() {
         let reconciles = site.run(Duration::from_secs(3600)).await;
         assert_eq!(site.count(&format!("POST {refused} ")), 1, "{refused}");
         assert!(reconciles <= 2, "{refused}: {reconciles}");
-        assert_eq!(site.told().iter().filter(|event| event.warning).count(), 0, "{refused}");
+        assert_eq!(site.recorded().iter().filter(|event| event.warning).count(), 0, "{refused}");
         let requests = site.requests.lock().unwrap().len();
         site.edit(json!({"replicas": 5}));
         site.run(Duration::from_secs(3600)).await;

@@ -114,12 +114,10 @@ impl Controller {
         Ok(found)
     }
 
-    /// Tells of a Secret without which a job goes on, once.
-    pub(super) fn tell_missing(&self, key: &Key, job: &Job, name: &str) {
-        if self.memory(key, |memory| memory.missing.insert(name.to_owned())) {
-            let message = format!("Secret {name} is not found: the image is pulled without it");
-            self.tell(job, Event { warning: true, reason: "SecretNotFound", message });
-        }
+    /// Tells of a Secret without which a job goes on.
+    pub(super) fn tell_missing(&self, job: &Job, name: &str) {
+        let message = format!("Secret {name} is not found: the image is pulled without it");
+        self.tell(job, Event { warning: true, reason: "SecretNotFound", message });
     }
 
     /// The copy of a Secret, made or brought up to date; `None` where there is no such Secret.

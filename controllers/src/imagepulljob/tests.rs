@@ -10,8 +10,8 @@ use tokio::sync::mpsc;
 use super::*;
 use crate::fake;
 use crate::workload::pods::Pods;
-use crate::workload::store::follow::Sink;
-use cluster::teller::Told;
+use crate::workload::store::follow::{Readable, Sink};
+use cluster::event_sender::PendingEvent;
 
 const JOB: &str = "/apis/apps.kruise.io/v1beta1/namespaces/shop/imagepulljobs/pull";
 const SECRETS: &str = "/api/v1/namespaces";
@@ -21,7 +21,7 @@ struct Site {
     controller: Controller,
     server: Objects,
     requests: fake::Requests,
-    _told: mpsc::Receiver<Told>,
+    _told: mpsc::Receiver<PendingEvent>,
 }
 
 fn key() -> Key {
@@ -69,9 +69,9 @@ impl Site {
         let context = Context::fixed(client, World::new("kruise-system"));
         let stores =
             Arc::new(Stores::new(Arc::new(Pods::new(false)), context.index.clone(), "kruise-system"));
-        let (teller, told) = cluster::teller::teller("PullImage");
-        let controller = Controller::new(context, Arc::new(Images::default()), stores, teller);
-        let site = Self { controller, server, requests, _told: told };
+        let (event_sender, reported) = cluster::event_sender::event_sender("PullImage");
+        let controller = Controller::new(context, Arc::new(Images::default()), stores, event_sender);
+        let site = Self { controller, server, requests, _told: reported };
         let mut job = json!({
             "metadata": {"namespace": "shop", "name": "pull", "uid": "u", "generation": 1},
             "spec": {"image": "nginx:1", "completionPolicy": {"type": "Always"}},
@@ -163,7 +163,7 @@ async fn a_node_that_refuses_leaves_its_turn_to_the_next() {
     let first = site.controller.reconcile(&key()).await.unwrap();
     assert!(matches!(first, Next::Done | Next::After(_)));
     site.pull();
-    tokio::time::sleep(SOON).await;
+    tokio::time::sleep(OUTDATED_RETRY).await;
     let error = site.controller.reconcile(&key()).await.unwrap_err();
     assert!(
         matches!(&error, ReconcileError::Several { of: "nodes", failed: 1, first } if first.starts_with("n2: ")),

@@ -71,7 +71,7 @@ impl ListedKinds {
 }
 
 /// Watches the kinds that are listed, and sends what their changes concern. While the list can't be read, what is
-/// watched stays so. Ends never.
+/// watched stays so. Never returns.
 pub(super) async fn follow(controller: &Arc<Controller>, items: &UnboundedSender<Item>) {
     let discovery = Discovery::default();
     // All end with this.
@@ -124,7 +124,7 @@ fn wanted(controller: &Controller) -> Option<BTreeMap<Name, ListedKind>> {
     Some(others.collect())
 }
 
-/// Watches a kind. Ends never.
+/// Watches a kind. Never returns.
 async fn watch(controller: Arc<Controller>, items: UnboundedSender<Item>, kind: Arc<Kind>, plural: String) {
     let resource = Resource::new(&kind.api_version, &plural, &kind.name.1);
     let (group, name) = &kind.name;

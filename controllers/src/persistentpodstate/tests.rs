@@ -1,7 +1,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use admission::world::World;
-use cluster::teller::Told;
+use cluster::event_sender::PendingEvent;
 use kit::double::Objects;
 use serde_json::{Value, json};
 
@@ -19,7 +19,7 @@ struct Site {
     controller: Controller,
     server: Objects,
     requests: fake::Requests,
-    told: mpsc::Receiver<Told>,
+    reported: mpsc::Receiver<PendingEvent>,
 }
 
 impl Site {
@@ -43,10 +43,10 @@ impl Site {
         stores.pods.list_ends();
         let states: Store<PersistentPodState> = Store::default();
         Sink::list_ends(&states);
-        let (teller, told) = cluster::teller::teller("Remember");
+        let (event_sender, reported) = cluster::event_sender::event_sender("Remember");
         let listed = ListedKinds::default();
-        let controller = Controller { client, states, stores, listed, teller, context };
-        Self { controller, server, requests, told }
+        let controller = Controller { client, states, stores, listed, event_sender, context };
+        Self { controller, server, requests, reported }
     }
 
     /// The Advanced StatefulSet `web`.
@@ -139,7 +139,7 @@ async fn a_kind_that_cant_be_read_leaves_everything_as_it_is_and_fails_nothing()
         assert_eq!(site.controller.reconcile(&item).await.unwrap(), Next::After(UNWATCHED));
     }
     assert_eq!((site.writes(), site.remembered()), (0, owned(&[("web-0", "n1")])));
-    let event = site.told.try_recv().unwrap().event;
+    let event = site.reported.try_recv().unwrap().event;
     assert_eq!((event.reason, event.warning), ("ReadTargetFailed", true));
 }
 
@@ -164,7 +164,7 @@ async fn objects_are_generated_changed_and_deleted() {
         ("kruise.io/required-persistent-topology", "kruise.io/preferred-persistent-topology");
     site.set(1, &json!({auto: "true"}));
     reconcile(&site).await;
-    assert_eq!(site.told.try_recv().unwrap().event.reason, "PersistentPodStateNotGenerated");
+    assert_eq!(site.reported.try_recv().unwrap().event.reason, "PersistentPodStateNotGenerated");
     site.set(1, &json!({auto: "true", preferred: "zone"}));
     for _ in 0..2 {
         assert_eq!(reconcile(&site).await, Next::Done);

@@ -9,7 +9,7 @@ use super::*;
 use crate::fake;
 use crate::workload::pods::Pods;
 use crate::workload::store::follow::Sink;
-use cluster::teller::Told;
+use cluster::event_sender::PendingEvent;
 
 const BUDGET: &str = "/apis/policy.kruise.io/v1beta1/namespaces/shop/podunavailablebudgets/web";
 const SET: &str = "/apis/apps.kruise.io/v1beta1/namespaces/shop/clonesets/web";
@@ -19,7 +19,7 @@ struct Site {
     controller: Controller,
     server: Objects,
     requests: fake::Requests,
-    told: mpsc::Receiver<Told>,
+    reported: mpsc::Receiver<PendingEvent>,
 }
 
 impl Site {
@@ -35,9 +35,9 @@ impl Site {
         stores.pods.list_begins();
         let budgets: Store<PodUnavailableBudget> = Store::default();
         budgets.list_begins();
-        let (teller, told) = cluster::teller::teller("Protect");
-        let controller = Controller { client, budgets, stores, teller, context };
-        let site = Self { controller, server, requests, told };
+        let (event_sender, reported) = cluster::event_sender::event_sender("Protect");
+        let controller = Controller { client, budgets, stores, event_sender, context };
+        let site = Self { controller, server, requests, reported };
         site.server.put(SET, json!({"metadata": {"namespace": "shop", "name": "web", "uid": "set"}, "spec": {"replicas": pods}}));
         site.budget(json!({
             "metadata": {"namespace": "shop", "name": "web", "uid": "pub", "generation": 1},
@@ -136,7 +136,7 @@ async fn a_status_that_somebody_else_wrote_is_looked_at_again() {
     let mut budget = site.server.get(BUDGET).unwrap();
     budget["status"] = json!({"unavailableAllowed": 7});
     site.server.put(BUDGET, budget.clone());
-    assert_eq!(site.reconcile().await, Next::After(SOON));
+    assert_eq!(site.reconcile().await, Next::After(OUTDATED_RETRY));
     assert_eq!(site.status()["unavailableAllowed"], 7);
     site.budget(budget);
     assert_eq!(site.reconcile().await, Next::After(SAFETY_NET));
@@ -159,10 +159,10 @@ async fn a_recorded_pod_is_forgotten_when_its_time_ends() {
     for number in 0..2 {
         site.pod(number, true);
     }
-    while site.told.try_recv().is_ok() {}
+    while site.reported.try_recv().is_ok() {}
     site.reconcile().await;
     assert_eq!(site.numbers(), [1, 2, 1, 2]);
-    assert_eq!(site.told.try_recv().unwrap().event.reason, "NotDeleted");
+    assert_eq!(site.reported.try_recv().unwrap().event.reason, "NotDeleted");
     assert_eq!(site.status()["disruptedPods"], json!({}));
 }
 
@@ -174,7 +174,7 @@ async fn a_pod_whose_time_ends_is_read_before_it_counts_again() {
     site.budget(budget);
     // The watch does not show yet that it is gone.
     site.server.remove(&format!("{PODS}/web-0"));
-    assert_eq!(site.reconcile().await, Next::After(SOON));
+    assert_eq!(site.reconcile().await, Next::After(OUTDATED_RETRY));
     assert!(site.writes().is_empty());
     site.controller.stores.pods.deleted(&("shop".to_owned(), "web-0".to_owned()), "1000");
     site.reconcile().await;
@@ -221,6 +221,6 @@ async fn a_target_that_cant_be_read_leaves_the_budget_as_it_is() {
         let outcome = site.controller.reconcile(&key()).await;
         assert!(matches!(outcome, Err(ReconcileError::Unreadable(_))), "{version}: {outcome:?}");
         assert_eq!((site.status(), site.writes()), (budget["status"].clone(), Vec::new()), "{version}");
-        assert_eq!(site.told.try_recv().unwrap().event.reason, "CalculateExpectedPodCountFailed");
+        assert_eq!(site.reported.try_recv().unwrap().event.reason, "CalculateExpectedPodCountFailed");
     }
 }

@@ -3,8 +3,8 @@ use tokio::sync::mpsc;
 use super::*;
 use crate::fake::{self, Requests};
 use crate::workload::store::follow::Sink;
+use cluster::event_sender::PendingEvent;
 use cluster::events::Recorder;
-use cluster::teller::Told;
 use serde_json::json;
 
 const KILLED: &str = "KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT";
@@ -21,15 +21,15 @@ fn open(variable: &str, code: u16) -> (Site, Requests) {
     pods.list_begins();
     see(&pods, variable, 1);
     pods.list_ends();
-    let (teller, told) = cluster::teller::teller("Terminate");
+    let (event_sender, reported) = cluster::event_sender::event_sender("Terminate");
     let recorder = Recorder::new(client.clone(), NAME, None);
-    let site = Site { terminator: Terminator::new(client, Arc::new(pods), teller), told, recorder };
+    let site = Site { terminator: Terminator::new(client, Arc::new(pods), event_sender), reported, recorder };
     (site, requests)
 }
 
 struct Site {
     terminator: Terminator,
-    told: mpsc::Receiver<Told>,
+    reported: mpsc::Receiver<PendingEvent>,
     recorder: Recorder,
 }
 
@@ -37,8 +37,8 @@ impl Site {
     /// One reconcile, and what it has to tell.
     async fn reconcile(&mut self, key: &Key) -> Result<Next, ReconcileError> {
         let next = self.terminator.reconcile(key).await;
-        while let Ok(told) = self.told.try_recv() {
-            told.write(&self.recorder).await;
+        while let Ok(reported) = self.reported.try_recv() {
+            reported.write(&self.recorder).await;
         }
         next
     }
@@ -74,8 +74,8 @@ async fn a_pod_that_stays_due_is_looked_at_again() {
     for code in [201, 409] {
         let (mut terminator, requests) = open(KILLED, code);
         assert_eq!(terminator.reconcile(&key()).await.unwrap(), Next::After(SAFETY_NET));
-        let told = requests.lock().unwrap().iter().filter(|request| request.contains("/events")).count();
-        assert_eq!(told, usize::from(code == 201), "a request that exists is nothing to tell of");
+        let reported = requests.lock().unwrap().iter().filter(|request| request.contains("/events")).count();
+        assert_eq!(reported, usize::from(code == 201), "a request that exists is nothing to tell of");
     }
     let (mut terminator, _) = open(KILLED, 503);
     assert!(terminator.reconcile(&key()).await.is_err());
@@ -91,7 +91,10 @@ async fn a_warning_is_told_once_for_a_pod() {
         see(&terminator.terminator.pods, BY_IMAGE, version);
     }
     let requests = requests.lock().unwrap();
-    let told: Vec<&String> = requests.iter().filter(|request| request.contains("/events")).collect();
-    assert!(told.len() == 1 && told[0].contains("sidecar [side] can't be terminated"), "{told:#?}");
-    assert!(!told[0].contains("resourceVersion"), "{told:#?}");
+    let reported: Vec<&String> = requests.iter().filter(|request| request.contains("/events")).collect();
+    assert!(
+        reported.len() == 1 && reported[0].contains("sidecar [side] can't be terminated"),
+        "{reported:#?}"
+    );
+    assert!(!reported[0].contains("resourceVersion"), "{reported:#?}");
 }

@@ -1,25 +1,30 @@
-//! The accounts of SidecarSets (docs/sidecarset-pods.md): annotation `kutter.io/sidecarset-pods`,
-//! metrics, an Event for each missed Pod, and evictions where the user wants them. What they say is decided
-//! in `kinds::sidecarset::account`.
+//! Controller of the accounts of SidecarSets (docs/sidecarset-pods.md): annotation `kutter.io/sidecarset-pods`, metrics, an
+//! Event for each missed Pod, and evictions where the user wants them. What they say is decided in
+//! `kinds::sidecarset::account`.
 //!
-//! One task looks every second at what has changed since. It costs
+//! ```text
+//!   Pods, SidecarSets, Namespaces, registration --> Key::Records --.
+//!   what the rollouts find -----------------------------------------+--> Key::Account --> Key::Evictions
+//! ```
+//!
+//! It costs
 //! - for a change of a Pod one search among the SidecarSets, for changes of SidecarSets and Namespaces one
 //!   pass over the records of all Pods, at most a twentieth of the time;
 //! - for a SidecarSet at most one write in five seconds, and none where nothing changed. The write changes no
 //!   generation, so nobody plans anew;
 //! - a bounded number of Events in each minute.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use admission::world::{Watched, World};
 use api::annotations::SIDECARSET_PODS;
-use cluster::events::Allowance;
-use cluster::panics::{Panicked, contained};
-use cluster::resource::{self, PODS};
+use cluster::events::{Allowance, Recorder, about_in};
+use cluster::resource::PODS;
 use cluster::write::{self, PatchKind, unless_outdated};
 use cluster::{ApiError, Retry};
+use k8s_openapi::api::core::v1::ObjectReference;
 use kinds::podunavailablebudget::terms::Operation;
 use kinds::sidecarset::account::eviction::Evictions;
 use kinds::sidecarset::account::{Case, Findings, PodRecord, Reason, Scope, Since, Uid, event_name};
@@ -27,295 +32,293 @@ use kinds::sidecarset::index::Entry;
 use kinds::sidecarset::rollout::{Plan, RolloutSet};
 use kube::Client;
 use pod::observed::{ObservedPod, Pool};
-use tokio::time::{Instant, sleep};
-use tracing::{error, info, warn};
-use values::backoff::doubled;
-use values::json_patch::string;
+use serde_json::json;
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::time::Instant;
+use tracing::info;
 
-use super::{Controller, NAME, SIDECAR_SETS, reference};
+use super::{Controller, NAME, SIDECAR_SETS};
 use crate::metrics::Metrics;
-use crate::now;
 use crate::workload::budgets::{Budgets, Spent};
-use crate::workload::store::key;
+use crate::workload::builder::{Builder, Keys, Next, QueueSettings, Reconciler};
+use crate::workload::limiter::{CpuTime, Limiter};
+use crate::workload::store::{Change, Kept, Store, key};
+use crate::{Context, ReconcileError, now};
+use reviewed::Reviewed;
 
-pub(super) mod reviewed;
+mod reviewed;
 
 #[cfg(test)]
 mod tests;
 
-/// How often is looked what has changed; more often while Pods are evicted.
+/// One at a time: they share what is remembered.
+const SETTINGS: QueueSettings = QueueSettings { name: "sidecarset-account-controller", workers: 1 };
+/// How often the records are brought up to date and evictions decided; more often while Pods are evicted.
 const ROUND: Duration = Duration::from_secs(1);
 const EVICTING: Duration = Duration::from_millis(250);
 /// Shortest time between two writes to a SidecarSet.
 const WRITES: Duration = Duration::from_secs(5);
-/// Pause before a write is tried again that failed: doubled each time, up to the longest. Short at first, for
-/// a write comes by our own webhook, which the API server may not reach yet after an outage.
-const FAILED: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
-/// SidecarSets that are looked at in one round.
-const SETS: usize = 20;
-/// A pass over the Pods, or the count of a SidecarSet, is followed by a rest of this many times its length.
+/// Longest rest of a SidecarSet whose Pods take long to count.
+const LONGEST: Duration = Duration::from_secs(600);
+/// A pass over the Pods is followed by a rest of this many times its length.
 const REST_FACTOR: u32 = 20;
 /// How long the first plan of a SidecarSet is waited for, which tells why Pods are not updated.
 const FIRST_PLAN: Duration = Duration::from_secs(30);
 /// Events that may be written at once, and how long one more takes to be allowed.
 const EVENTS: (u32, Duration) = (60, Duration::from_secs(1));
 
-/// What the reconciles tell of the rollouts.
-#[derive(Default)]
-pub(super) struct Rollouts(Mutex<HashMap<Box<str>, (Findings, bool)>>);
+/// What there is to do.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Key {
+    /// To bring the records of Pods up to date, which every other work does first.
+    Records,
+    /// To count the Pods of a SidecarSet, and publish what was found.
+    Account(Box<str>),
+    /// To evict missed Pods of a SidecarSet.
+    Evictions(Box<str>),
+}
+
+/// What the plans of rollouts found.
+pub(super) struct Rollouts {
+    findings: Mutex<HashMap<Box<str>, Findings>>,
+    accounts: UnboundedSender<Key>,
+}
 
 impl Rollouts {
+    /// What is found anew is sent to `accounts`.
+    pub(super) fn new(accounts: UnboundedSender<Key>) -> Self {
+        Self { findings: Mutex::default(), accounts }
+    }
+
     /// Notes what a plan says.
     pub(super) fn planned(&self, set: &RolloutSet, plan: &Plan, pods: &[Arc<ObservedPod>]) {
         let findings = Findings::of_rollout(set, plan, pods.iter().map(|pod| &**pod));
-        self.of(|rollouts| match rollouts.get_mut(&set.name) {
-            Some((known, _)) if *known == findings => {}
-            _ => drop(rollouts.insert(set.name.clone(), (findings, true))),
-        });
+        if self.findings().insert(set.name.clone(), findings.clone()) != Some(findings) {
+            self.wake(Key::Account(set.name.clone()));
+        }
     }
 
     /// Forgets a SidecarSet that is gone.
     pub(super) fn forget(&self, set: &str) {
-        self.of(|rollouts| rollouts.remove(set));
+        self.findings().remove(set);
     }
 
-    fn get(&self, set: &str) -> Option<Findings> {
-        self.of(|rollouts| rollouts.get(set).map(|(findings, _)| findings.clone()))
-    }
-
-    /// The SidecarSets whose findings are new since this was asked last.
-    fn changed(&self) -> Vec<Box<str>> {
-        self.of(|rollouts| {
-            let changed = rollouts.iter_mut().filter(|(_, (_, changed))| *changed);
-            let names = changed.map(|(name, (_, changed))| {
-                *changed = false;
-                name.clone()
-            });
-            names.collect()
-        })
+    fn wake(&self, key: Key) {
+        // Without a receiver the controllers are being stopped.
+        drop(self.accounts.send(key));
     }
 
     // Held for single operations only, never over an await.
-    fn of<T>(&self, use_them: impl FnOnce(&mut HashMap<Box<str>, (Findings, bool)>) -> T) -> T {
-        use_them(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    fn findings(&self) -> MutexGuard<'_, HashMap<Box<str>, Findings>> {
+        self.findings.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Keeps the accounts.
-pub(super) struct Keeper<'c> {
-    controller: &'c Controller,
-    metrics: &'c Metrics,
+struct Accounts {
+    controller: Arc<Controller>,
+    metrics: Arc<Metrics>,
     /// For evictions.
     client: Client,
+    recorder: Recorder,
+    reviewed: Store<Reviewed>,
+    limiter: Limiter<Box<str>>,
+    began: Instant,
+    memory: tokio::sync::Mutex<Memory>,
+}
+
+/// What is remembered of all SidecarSets.
+struct Memory {
     scope: Scope,
-    /// The world that was looked at last; held weakly, so that it can go.
+    /// The world of the last pass; held weakly, so that it can go.
     world: Weak<World>,
     next_pass: Instant,
-    began: Instant,
-    /// SidecarSets to look at, and when.
-    due: BTreeMap<Box<str>, Instant>,
     sets: HashMap<Box<str>, OfSet>,
     evictions: Evictions,
     events: Allowance,
 }
 
 /// What is remembered of a SidecarSet.
+#[derive(Default)]
 struct OfSet {
-    /// Not looked at before this time.
-    rests: Instant,
     /// Since when it selects its Pods, and its UID.
     since: Option<(Box<str>, Since)>,
-    /// Writes that failed in a row.
-    failures: u32,
     missed: usize,
-    /// Missed Pods that were told of.
-    told: BTreeSet<Uid>,
+    /// Missed Pods of which an Event was written.
+    recorded: BTreeSet<Uid>,
     /// Why missed Pods are not evicted.
     findings: Findings,
 }
 
-impl Drop for Keeper<'_> {
+/// Keeps the accounts of the SidecarSets of `controller`. Never returns.
+pub(super) async fn run(context: Context, controller: Arc<Controller>, keys: Keys<Key>) {
+    let (client, of_sets) = (context.client.clone(), controller.sets.subscribe());
+    controller.rollouts.wake(Key::Records);
+    Builder::new(&context, SETTINGS, "Reconcile", |_| Accounts::new(&context, controller))
+        .keys(keys)
+        .woken_by(of_sets, |_, change| of_set(change))
+        .beside(|all, _| async move { reviewed::keep_current(&client, &all.reviewed).await })
+        .after(|all| async move {
+            let known = &all.controller;
+            tokio::join!(known.pods.synced(), known.sets.synced(), all.reviewed.synced());
+        })
+        .run()
+        .await;
+}
+
+/// A SidecarSet that is new or gone; of others it may have changed whether Pods are to be evicted.
+fn of_set(change: &Change<RolloutSet>) -> Option<(Key, Duration)> {
+    let name = change.states().next()?.name.clone();
+    let stays = change.old.is_some() && change.new.as_ref().is_some_and(|set| !set.deleting);
+    Some((if stays { Key::Evictions(name) } else { Key::Account(name) }, Duration::ZERO))
+}
+
+impl Drop for Accounts {
     fn drop(&mut self) {
         self.metrics.forget_sidecar_sets();
     }
 }
 
-impl<'c> Keeper<'c> {
-    /// `client` asks once.
-    pub(super) fn new(
-        controller: &'c Controller,
-        metrics: &'c Metrics,
-        client: Client,
-        install_namespace: &str,
-    ) -> Self {
+impl Reconciler for Accounts {
+    type Key = Key;
+    type Error = ReconcileError;
+
+    async fn reconcile(&self, key: &Key) -> Result<Next, ReconcileError> {
+        let index = &self.controller.index;
+        if ![Watched::SidecarSet, Watched::Namespace].into_iter().all(|kind| index.can_answer(kind)) {
+            return Ok(Next::After(ROUND));
+        }
+        let (world, memory) = (index.world(), &mut *self.memory.lock().await);
+        self.follow(memory, &world);
+        let (Key::Account(name) | Key::Evictions(name)) = key else { return Ok(Next::After(ROUND)) };
+        let Some(set) = self.set(name) else {
+            self.limiter.forget(name);
+            self.metrics.forget_sidecar_set(name);
+            memory.sets.remove(name);
+            memory.evictions.forget(name);
+            return Ok(Next::Done);
+        };
+        let entry = world.sidecar_sets().get(name);
+        let Some(entry) = entry.filter(|entry| *entry.object.metadata.uid == *set.uid) else {
+            // One of the two watches is behind.
+            return Ok(Next::After(ROUND));
+        };
+        if matches!(key, Key::Account(_)) {
+            return self.account(memory, (&set, entry, &world)).await;
+        }
+        Ok(self.evict(memory, (&set, entry, &world)).await)
+    }
+
+    fn object(&self, key: &Key) -> Option<ObjectReference> {
+        let (Key::Account(name) | Key::Evictions(name)) = key else { return None };
+        self.set(name).map(|set| set.reference(&SIDECAR_SETS))
+    }
+
+    fn panicked(&self, key: &Key) {
+        if let Key::Account(name) = key {
+            self.limiter.ended(name, false);
+        }
+    }
+}
+
+/// A SidecarSet as both watches know it, and what admission knows.
+type Known<'a> = (&'a RolloutSet, &'a Entry, &'a World);
+
+impl Accounts {
+    fn new(context: &Context, controller: Arc<Controller>) -> Self {
         let began = Instant::now();
-        Self {
-            controller,
-            metrics,
-            client,
-            scope: Scope::of_installation(install_namespace),
+        let memory = Memory {
+            scope: Scope::of_installation(&context.settings.install_namespace),
             world: Weak::new(),
             next_pass: began,
-            began,
-            due: BTreeMap::new(),
             sets: HashMap::new(),
             evictions: Evictions::new(now().now),
             events: Allowance::new(EVENTS.0, EVENTS.1),
-        }
-    }
-
-    /// Keeps them for ever.
-    pub(super) async fn run(mut self) {
-        loop {
-            if let Err(Panicked { message, .. }) = contained(self.round()).await {
-                self.metrics.queues.panicked(NAME);
-                error!(panic = message, "the accounts of SidecarSets wait for the next round");
-            }
-            sleep(if self.evictions.is_under_way() { EVICTING } else { ROUND }).await;
-        }
-    }
-
-    async fn round(&mut self) {
-        let index = &self.controller.index;
-        if ![Watched::SidecarSet, Watched::Namespace].into_iter().all(|kind| index.can_answer(kind)) {
-            return;
-        }
-        let world = index.world();
-        self.read_scope(&world);
-        self.follow(&world);
-        let now = Instant::now();
-        let due = self.due.iter().filter(|(_, time)| **time <= now);
-        let mut due: Vec<(Instant, Box<str>)> = due.map(|(name, time)| (*time, name.clone())).collect();
-        // Who has waited longest comes first, or some would have no turn where many change all the time.
-        due.sort_unstable();
-        for (_, name) in due.into_iter().take(SETS) {
-            self.due.remove(&name);
-            let looked = contained(self.look_at(&world, &name)).await;
-            self.set_aside(&name, looked);
-        }
-        let missing: Vec<Box<str>> =
-            self.sets.iter().filter(|(_, set)| set.may_evict()).map(|(name, _)| name.clone()).collect();
-        for name in missing {
-            let tried = contained(self.evict(&world, &name)).await;
-            let has_evicted = tried.as_ref().is_ok_and(|has_evicted| *has_evicted);
-            self.set_aside(&name, tried.map(drop));
-            // The others have to see what goes, for they may select the same Pods.
-            if has_evicted {
-                break;
-            }
-        }
-    }
-
-    /// Leaves a SidecarSet alone for long where work on it panicked: the others go on.
-    fn set_aside(&mut self, name: &str, outcome: Result<(), Panicked>) {
-        let Err(Panicked { message, .. }) = outcome else { return };
-        self.metrics.queues.panicked(NAME);
-        self.sets.remove(name);
-        self.due.insert(name.into(), Instant::now() + FAILED.1);
-        if let Some(set) = self.controller.sets.get(&key(name)) {
-            self.controller.teller.tell_panic(reference(&set), NAME, &message);
-        }
-    }
-
-    /// Reads which Pods are reviewed. Where nothing is registered that we wait for, what is known stays.
-    fn read_scope(&mut self, world: &World) {
-        let registered = self.controller.reviewed.get(&reviewed::key());
-        let Some(scope) = registered.as_ref().and_then(|registered| registered.scope.as_ref()) else {
-            return;
         };
-        if *scope != self.scope {
-            self.scope = scope.clone();
-            for entry in world.sidecar_sets().iter() {
-                self.wake(entry.name());
-            }
+        Self {
+            controller,
+            metrics: context.metrics.clone(),
+            client: context.evicting.clone(),
+            recorder: Recorder::new(context.client.clone(), NAME, None),
+            reviewed: Store::default(),
+            limiter: Limiter::resting((WRITES, LONGEST)),
+            began,
+            memory: tokio::sync::Mutex::new(memory),
         }
     }
 
-    /// Takes in what has changed since the last round.
-    fn follow(&mut self, world: &Arc<World>) {
+    fn set(&self, name: &str) -> Option<Arc<RolloutSet>> {
+        self.controller.sets.get(&key(name)).filter(|set| !set.deleting)
+    }
+
+    fn wake(&self, name: &str) {
+        self.controller.rollouts.wake(Key::Account(name.into()));
+    }
+
+    /// Takes in what has changed since the last time: which Pods are reviewed, and which of them each SidecarSet selects.
+    fn follow(&self, memory: &mut Memory, world: &Arc<World>) {
+        let registered = self.reviewed.get(&reviewed::key());
+        // Where nothing is registered that we wait for, what is known stays.
+        if let Some(scope) = registered.and_then(|registered| registered.scope.clone())
+            && scope != memory.scope
+        {
+            memory.scope = scope;
+            world.sidecar_sets().iter().for_each(|entry| self.wake(entry.name()));
+        }
         let now = Instant::now();
         let mut ledger = self.controller.pods.ledger();
         let mut touched = BTreeSet::new();
-        if !std::ptr::eq(self.world.as_ptr(), Arc::as_ptr(world)) && self.next_pass <= now {
-            self.world = Arc::downgrade(world);
+        if !std::ptr::eq(memory.world.as_ptr(), Arc::as_ptr(world)) && memory.next_pass <= now {
+            memory.world = Arc::downgrade(world);
             touched = ledger.pass(world.inventory());
-            self.next_pass = now + ROUND.max(now.elapsed().saturating_mul(REST_FACTOR));
+            memory.next_pass = now + ROUND.max(now.elapsed().saturating_mul(REST_FACTOR));
         }
         touched.append(&mut ledger.follow(world.inventory()));
-        drop(ledger);
         touched.iter().for_each(|name| self.wake(name));
-        self.controller.rollouts.changed().iter().for_each(|name| self.wake(name));
-        let gone = self.sets.keys().filter(|name| world.sidecar_sets().get(name).is_none()).cloned();
-        for name in gone.collect::<Vec<_>>() {
-            self.sets.remove(&name);
-            self.evictions.forget(&name);
-            self.metrics.forget_sidecar_set(&name);
-        }
-    }
-
-    /// Looks at a SidecarSet as soon as it has rested.
-    fn wake(&mut self, name: &str) {
-        let due = self.sets.get(name).map_or_else(Instant::now, |set| set.rests);
-        self.due.entry(name.into()).or_insert(due);
-    }
-
-    /// The SidecarSet as both watches know it; `None` where one of them is behind, or it goes.
-    fn present(&self, world: &World, name: &str) -> Option<Arc<RolloutSet>> {
-        let set = self.controller.sets.get(&key(name)).filter(|set| !set.deleting)?;
-        let known = world.sidecar_sets().get(name)?;
-        (*known.object.metadata.uid == *set.uid).then_some(set)
     }
 
     /// Counts the Pods of a SidecarSet and tells what came of it.
-    async fn look_at(&mut self, world: &World, name: &str) {
-        let (Some(set), Some(entry)) = (self.present(world, name), world.sidecar_sets().get(name)) else {
-            if self.controller.sets.get(&key(name)).is_some_and(|set| !set.deleting) {
-                self.due.insert(name.into(), Instant::now() + ROUND);
-            }
-            return;
-        };
-        let rollout = self.controller.rollouts.get(name);
-        if rollout.is_none() && self.began.elapsed() < FIRST_PLAN {
-            self.due.insert(name.into(), Instant::now() + ROUND);
-            return;
+    async fn account(
+        &self,
+        memory: &mut Memory,
+        (set, entry, world): Known<'_>,
+    ) -> Result<Next, ReconcileError> {
+        let name = &set.name;
+        if let Some(rest) = self.limiter.rest(name) {
+            return Ok(Next::After(rest));
         }
-        let began = Instant::now();
-        let case = self.case(&self.scope, entry, &set, world);
+        let rollout = self.controller.rollouts.findings().get(name).cloned();
+        if rollout.is_none() && self.began.elapsed() < FIRST_PLAN {
+            return Ok(Next::After(ROUND));
+        }
+        let Memory { scope, sets, events, .. } = memory;
+        let of_set = sets.entry(name.clone()).or_default();
+        let time = CpuTime::begin();
+        let case = self.case(scope, of_set, (set, entry, world));
         let (mut account, missed) = {
             let ledger = self.controller.pods.ledger();
             let account = ledger.account(&case);
             let missed = if account.missed == 0 { Vec::new() } else { missed(&case, ledger.members(name)) };
             (account, missed)
         };
-        let rest = WRITES.max(began.elapsed().saturating_mul(REST_FACTOR));
-        let of_set = self.sets.entry(name.into()).or_insert_with(OfSet::new);
-        (of_set.missed, of_set.rests) = (account.missed, began + rest);
+        self.limiter.worked(name, time.taken());
+        of_set.missed = account.missed;
         of_set.since = Some((set.uid.clone(), account.since()));
         self.metrics.count_sidecar_set(name, [account.matched, account.injected, account.missed]);
         account.findings.extend(&rollout.unwrap_or_default());
         account.findings.extend(&of_set.findings);
-        let problem = self.publish(&set, &account.annotation()).await.err();
-        if let Some(of_set) = self.sets.get_mut(name) {
-            match problem {
-                None => of_set.failures = 0,
-                Some(error) => {
-                    if of_set.failures == 0 {
-                        warn!(sidecar_set = name, %error, "the account of a SidecarSet can't be written");
-                    }
-                    let pause = doubled(FAILED, of_set.failures);
-                    of_set.failures = of_set.failures.saturating_add(1);
-                    self.due.insert(name.into(), Instant::now() + pause);
-                }
-            }
-        }
-        self.tell(&set, missed).await;
+        self.controller.rollouts.wake(Key::Evictions(name.clone()));
+        let published = self.publish(set, &account.annotation()).await;
+        let recorded = self.record(set, missed, of_set, events).await;
+        let done = published.and(recorded);
+        self.limiter.ended(name, done.is_ok());
+        done.map_err(ReconcileError::from)
     }
 
     /// The case of a SidecarSet as far as is known here.
-    fn case<'a>(&self, scope: &'a Scope, entry: &'a Entry, set: &RolloutSet, world: &'a World) -> Case<'a> {
-        let known = self.sets.get(&set.name).and_then(|of_set| of_set.since.as_ref());
-        let known = known.filter(|(uid, _)| *uid == set.uid).map(|(_, since)| since);
-        let registered = self.controller.reviewed.get(&reviewed::key());
+    fn case<'a>(&self, scope: &'a Scope, of_set: &OfSet, (set, entry, world): Known<'a>) -> Case<'a> {
+        let known = of_set.since.as_ref().filter(|(uid, _)| *uid == set.uid).map(|(_, since)| since);
+        let registered = self.reviewed.get(&reviewed::key());
         let now = now().now;
         Case::new(entry, &set.subject, world.inventory(), scope, now)
             .remembering(known, &set.subject, now)
@@ -327,110 +330,86 @@ impl<'c> Keeper<'c> {
         if set.subject.says(annotation) {
             return Ok(());
         }
-        let body = format!(
-            r#"{{"metadata":{{"uid":{},"annotations":{{"{SIDECARSET_PODS}":{}}}}}}}"#,
-            string(&set.uid),
-            string(annotation)
-        );
+        let body = json!({"metadata": {"uid": set.uid, "annotations": {SIDECARSET_PODS: annotation}}});
         let path = SIDECAR_SETS.all().name(&set.name);
-        let answer = write::patch(&self.controller.client, &path, PatchKind::Merge, body).await;
+        let answer = write::patch(&self.controller.client, &path, PatchKind::Merge, body.to_string()).await;
         if let Some(Ok(after)) = unless_outdated(answer)?.map(|text| RolloutSet::read(&text)) {
             self.controller.sets.written(after);
         }
         Ok(())
     }
 
-    /// Tells of missed Pods that were not told of, as many as may be now.
-    async fn tell(&mut self, set: &RolloutSet, missed: Vec<(Uid, Missed)>) {
-        let Some(of_set) = self.sets.get_mut(&set.name) else { return };
+    /// Records an Event about each missed Pod that has none, as many as may be now; the others later.
+    async fn record(
+        &self,
+        set: &RolloutSet,
+        missed: Vec<(Uid, Missed)>,
+        of_set: &mut OfSet,
+        events: &mut Allowance,
+    ) -> Result<Next, ApiError> {
         let present: BTreeSet<Uid> = missed.iter().map(|(uid, _)| *uid).collect();
-        of_set.told.retain(|uid| present.contains(uid));
-        for (uid, pod) in missed {
-            if of_set.told.contains(&uid) {
+        of_set.recorded.retain(|uid| present.contains(uid));
+        for (uid, Missed { namespace, name }) in missed {
+            if of_set.recorded.contains(&uid) {
                 continue;
             }
-            if !self.events.take() {
-                // The others when more may be told.
-                self.due.entry(set.name.clone()).or_insert_with(|| Instant::now() + WRITES);
-                return;
+            if !events.take() {
+                return Ok(Next::After(WRITES));
             }
-            let namespace = &pod.namespace;
-            let events = resource::EVENTS.namespaced(namespace);
-            match write::create(&self.controller.client, &events, event(set, uid, &pod)).await {
-                Ok(_) => {}
-                // It was told before, or nobody will read it.
-                Err(error) if error.is_conflict() || error.retry() == Retry::Never => {}
-                Err(error) => {
-                    warn!(namespace = &**namespace, pod = &*pod.name, %error, "an Event was not written");
-                    self.due.entry(set.name.clone()).or_insert_with(|| Instant::now() + FAILED.1);
-                    return;
-                }
-            }
-            of_set.told.insert(uid);
+            let pod = about_in(&namespace, "v1", PODS.kind, &name, &uid.to_string());
+            let note = format!("SidecarSet {}: {}", set.name, Reason::Missed);
+            let event = event_name(&name, uid, &set.name);
+            let what = ("SidecarMissed", note);
+            self.recorder.record_once(event, (&pod, set.reference(&SIDECAR_SETS)), "Inject", what).await?;
+            of_set.recorded.insert(uid);
         }
+        Ok(Next::Done)
     }
 
-    /// Evicts missed Pods of a SidecarSet, as many as may be away. True where one was evicted.
-    async fn evict(&mut self, world: &World, name: &str) -> bool {
-        let (Some(set), Some(entry)) = (self.present(world, name), world.sidecar_sets().get(name)) else {
-            return false;
-        };
-        let Some(limit) = set.subject.evict else {
-            self.evictions.forget(name);
-            self.found(name, Findings::default());
-            return false;
-        };
-        let now = now().now;
-        let (pods, scope) = (self.controller.pods.clone(), self.scope.clone());
-        let case = self.case(&scope, entry, &set, world);
-        let decision = self.evictions.decide(limit, &case, pods.ledger().members(name), now);
-        let (spent, mut has_evicted) = (Spent::default(), false);
-        for (uid, owner) in decision.evict {
-            let Some(pod) = pods.ledger().get(uid).cloned() else { continue };
-            let budgets = (&self.controller.budgets, &spent);
-            match evict(&self.client, &case, &set, (uid, &pod), budgets).await {
-                Ok(Eviction::Begun) => {
-                    info!(sidecar_set = name, pod = pod.full_name(), "a missed Pod is evicted");
-                    self.evictions.evicted(uid, owner);
-                    has_evicted = true;
-                }
-                Ok(Eviction::Needless) => {}
-                Ok(Eviction::Withheld(problem)) => self.evictions.refused(uid, &problem, now),
-                // It goes with its namespace.
-                Err(error) if error.retry() == Retry::Never => {}
-                // Without a clear answer it may have been evicted all the same: its place is waited for.
-                Err(error) => self.evictions.refused(uid, &error.to_string(), now),
-            }
-        }
-        self.found(name, decision.findings);
-        has_evicted
-    }
-
-    /// Takes in why missed Pods are not evicted.
-    fn found(&mut self, name: &str, findings: Findings) {
-        let Some(of_set) = self.sets.get_mut(name).filter(|of_set| of_set.findings != findings) else {
-            return;
-        };
-        of_set.findings = findings;
-        self.wake(name);
-    }
-}
-
-impl OfSet {
-    fn new() -> Self {
-        Self {
-            rests: Instant::now(),
-            since: None,
-            failures: 0,
-            missed: 0,
-            told: BTreeSet::new(),
-            findings: Findings::default(),
-        }
-    }
-
-    fn may_evict(&self) -> bool {
+    /// Evicts missed Pods of a SidecarSet, as many as may be away.
+    async fn evict(&self, memory: &mut Memory, (set, entry, world): Known<'_>) -> Next {
+        let name = &*set.name;
+        let Memory { scope, sets, evictions, .. } = memory;
+        let of_set = sets.entry(name.into()).or_default();
+        let mut findings = Findings::default();
         // What was found is true until the next decision.
-        self.missed > 0 || self.findings != Findings::default()
+        let is_over = of_set.missed == 0 && of_set.findings == findings && !evictions.is_under_way(name);
+        let limit = set.subject.evict.filter(|_| !is_over);
+        if let Some(limit) = limit {
+            let now = now().now;
+            let pods = &self.controller.pods;
+            let case = self.case(scope, of_set, (set, entry, world));
+            let decision = evictions.decide(limit, &case, pods.ledger().members(name), now);
+            let spent = Spent::default();
+            for (uid, owner) in decision.evict {
+                let Some(pod) = pods.ledger().get(uid).cloned() else { continue };
+                let budgets = (&self.controller.budgets, &spent);
+                match evict(&self.client, &case, set, (uid, &pod), budgets).await {
+                    Ok(Eviction::Begun) => {
+                        info!(sidecar_set = name, pod = pod.full_name(), "a missed Pod is evicted");
+                        evictions.evicted(uid, owner);
+                    }
+                    Ok(Eviction::Needless) => {}
+                    Ok(Eviction::Withheld(problem)) => evictions.refused(uid, &problem, now),
+                    // It goes with its namespace.
+                    Err(error) if error.retry() == Retry::Never => {}
+                    // Without a clear answer it may have been evicted all the same: its place is waited for.
+                    Err(error) => evictions.refused(uid, &error.to_string(), now),
+                }
+            }
+            findings = decision.findings;
+        } else {
+            evictions.forget(name);
+        }
+        if of_set.findings != findings {
+            of_set.findings = findings;
+            self.wake(name);
+        }
+        match limit {
+            Some(_) if evictions.is_under_way(name) => Next::After(EVICTING),
+            Some(_) => Next::After(ROUND),
+            None => Next::Done,
+        }
     }
 }
 
@@ -445,27 +424,6 @@ fn missed<'p>(case: &Case<'_>, pods: impl Iterator<Item = (Uid, &'p PodRecord)>)
     let named =
         missed.map(|(uid, pod)| (uid, Missed { namespace: pod.namespace.clone(), name: pod.name.clone() }));
     named.collect()
-}
-
-/// The Event about a missed Pod.
-fn event(set: &RolloutSet, uid: Uid, pod: &Missed) -> String {
-    let time = now().now.strftime("%Y-%m-%dT%H:%M:%S%.6fZ");
-    let note = format!("SidecarSet {}: {}", set.name, Reason::Missed);
-    let namespace = string(&pod.namespace);
-    format!(
-        r#"{{"apiVersion":"events.k8s.io/v1","kind":"Event","metadata":{{"name":{},"namespace":{namespace}}},
-"eventTime":"{time}","type":"Warning","reason":"SidecarMissed","action":"Inject","note":{},
-"reportingController":"{NAME}","reportingInstance":"{NAME}",
-"regarding":{{"apiVersion":"v1","kind":"Pod","namespace":{namespace},"name":{},"uid":"{uid}"}},
-"related":{{"apiVersion":"{}","kind":"{}","name":{},"uid":{}}}}}"#,
-        string(&event_name(&pod.name, uid, &set.name)),
-        string(&note),
-        string(&pod.name),
-        api::sidecarset::API_VERSION,
-        api::sidecarset::KIND,
-        string(&set.name),
-        string(&set.uid),
-    )
 }
 
 /// What came of an eviction.
@@ -498,12 +456,12 @@ async fn evict(
         Ok(Some(budget)) => return Ok(Eviction::Withheld(budget.to_string())),
         Err(error) => return Ok(Eviction::Withheld(error.message())),
     }
-    let body = format!(
-        r#"{{"apiVersion":"policy/v1","kind":"Eviction","metadata":{{"name":{},"namespace":{}}},"deleteOptions":{{"preconditions":{{"uid":{}}}}}}}"#,
-        string(&pod.name),
-        string(&pod.namespace),
-        string(&live.metadata.uid)
-    );
-    let begun = unless_outdated(write::create(client, &path.subresource("eviction"), body).await)?;
+    let body = json!({
+        "apiVersion": "policy/v1", "kind": "Eviction",
+        "metadata": {"name": pod.name, "namespace": pod.namespace},
+        "deleteOptions": {"preconditions": {"uid": live.metadata.uid}},
+    });
+    let begun =
+        unless_outdated(write::create(client, &path.subresource("eviction"), body.to_string()).await)?;
     Ok(if begun.is_some() { Eviction::Begun } else { Eviction::Needless })
 }

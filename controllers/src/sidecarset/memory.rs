@@ -6,7 +6,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use api::sidecarset::Status;
-use cluster::watched::Key;
 use kinds::sidecarset::rollout::Refused;
 use pod::observed::ObservedPod;
 use tokio::time::Instant;
@@ -17,6 +16,8 @@ use crate::workload::store::Change;
 
 /// How long a Pod is left alone after its update was refused: doubled with each refusal, up to the longest.
 const PAUSE: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(300));
+/// How long nothing moves before it is told why.
+const STANDSTILL: Duration = Duration::from_secs(30);
 /// How much is kept of what the API server says, in bytes.
 const MESSAGE: usize = 300;
 
@@ -34,12 +35,28 @@ struct OfSet {
     outdated: BTreeSet<Box<str>>,
     /// Pods that had changed when they were to be written to, by UID: whatever changes in them asks for a plan.
     awaited: BTreeSet<Box<str>>,
-    /// Pods that may have been written to though no answer came.
-    uncertain: BTreeSet<Key>,
-    /// Why no revision could be written.
-    problem: Option<Box<str>>,
+    /// Why nothing goes on.
+    waits: Option<Waits>,
     /// The status that is right.
     status: Option<Status>,
+}
+
+/// Why Pods wait, and since when for this reason.
+struct Waits {
+    reason: Box<str>,
+    since: Instant,
+    is_told: bool,
+}
+
+/// Whether a rollout stands still.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Standstill {
+    /// It moves, is complete, or what there is to tell was told.
+    No,
+    /// Not for long: to be looked at again after this time.
+    Since(Duration),
+    /// For long enough to tell why.
+    Tell,
 }
 
 struct Refusal {
@@ -162,26 +179,26 @@ impl Memory {
         self.of(set, |of_set| of_set.awaited.clear());
     }
 
-    /// Notes that it is not known whether a write to this Pod was carried out.
-    pub(super) fn lost_sight(&self, set: &str, pod: Key) {
-        self.of(set, |of_set| of_set.uncertain.insert(pod));
-    }
-
-    /// The Pods to be read before the next plan.
-    pub(super) fn uncertain(&self, set: &str) -> Vec<Key> {
-        self.of(set, |of_set| of_set.uncertain.iter().cloned().collect())
-    }
-
-    /// Notes that a Pod was read.
-    pub(super) fn certain(&self, set: &str, pod: &Key) {
-        self.of(set, |of_set| of_set.uncertain.remove(pod));
-    }
-
-    /// Notes why no revision could be written; true if that is to be told.
-    pub(super) fn is_news(&self, set: &str, problem: Option<&str>) -> bool {
+    /// Notes why Pods wait while nothing is written to any; `None` where something is, or none waits.
+    pub(super) fn standstill(&self, set: &str, reason: Option<&str>) -> Standstill {
         self.of(set, |of_set| {
-            let known = std::mem::replace(&mut of_set.problem, problem.map(Into::into));
-            problem.is_some() && known.as_deref() != problem
+            let Some(reason) = reason else {
+                of_set.waits = None;
+                return Standstill::No;
+            };
+            let now = Instant::now();
+            match of_set.waits.as_mut().filter(|waits| *waits.reason == *reason) {
+                Some(Waits { is_told: true, .. }) => Standstill::No,
+                Some(Waits { since, is_told, .. }) => {
+                    let remaining = STANDSTILL.saturating_sub(now.duration_since(*since));
+                    *is_told = remaining.is_zero();
+                    if *is_told { Standstill::Tell } else { Standstill::Since(remaining) }
+                }
+                None => {
+                    of_set.waits = Some(Waits { reason: reason.into(), since: now, is_told: false });
+                    Standstill::Since(STANDSTILL)
+                }
+            }
         })
     }
 
@@ -257,5 +274,19 @@ mod tests {
         assert!(held["u"].len() <= MESSAGE && held["u"].len() > MESSAGE - 4);
         memory.refusals("s", &[]);
         assert!(memory.refused("s", &pod(1), "no"), "it would be another one");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_standstill_is_told_once_for_each_reason() {
+        let memory = Memory::default();
+        assert_eq!(memory.standstill("a", Some("paused")), Standstill::Since(STANDSTILL));
+        advance(STANDSTILL / 2).await;
+        assert_eq!(memory.standstill("a", Some("paused")), Standstill::Since(STANDSTILL / 2));
+        advance(STANDSTILL / 2).await;
+        assert_eq!(memory.standstill("a", Some("paused")), Standstill::Tell);
+        assert_eq!(memory.standstill("a", Some("paused")), Standstill::No);
+        assert_eq!(memory.standstill("a", Some("partition")), Standstill::Since(STANDSTILL));
+        assert_eq!(memory.standstill("a", None), Standstill::No);
+        assert_eq!(memory.standstill("a", Some("partition")), Standstill::Since(STANDSTILL));
     }
 }

@@ -3,12 +3,14 @@ use tokio::sync::mpsc;
 use super::*;
 use crate::Settings;
 use crate::fake::{self, Request, Requests};
+use crate::workload::builder::Keys;
 use crate::workload::store::follow::Sink;
 use admission::world::World;
 use api::features::FeatureGates;
+use cluster::event_sender::PendingEvent;
 use cluster::events::Recorder;
-use cluster::teller::Told;
 use serde_json::{Value, json};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 use tokio::time::{Instant, advance};
 
@@ -80,10 +82,13 @@ fn agree(request: &Request<'_>, set: &Value) -> (u16, String) {
 }
 
 pub(super) struct Site {
-    pub(super) controller: Controller,
+    pub(super) context: Context,
+    pub(super) controller: Arc<Controller>,
+    /// Where the accounts are woken.
+    pub(super) accounts: Mutex<Option<Keys<account::Key>>>,
     requests: Requests,
     recorder: Recorder,
-    told: tokio::sync::Mutex<mpsc::Receiver<Told>>,
+    reported: tokio::sync::Mutex<mpsc::Receiver<PendingEvent>>,
 }
 
 impl Site {
@@ -110,14 +115,17 @@ impl Site {
         let settings = Arc::new(Settings { gates, ..Settings::of_one_worker() });
         let context = Context { settings, ..Context::fixed(client.clone(), world) };
         let index = context.index.clone();
-        let (teller, told) = cluster::teller::teller("Update");
+        let (event_sender, reported) = cluster::event_sender::event_sender("Update");
         let recorder = Recorder::new(client, NAME, None);
         let stores = Arc::new(Stores::new(Arc::new(known), index, "kruise-system"));
-        let controller = Controller::new(&context, stores, teller);
+        let accounts = unbounded_channel();
+        let rollouts = Rollouts::new(accounts.0.clone());
+        let controller = Arc::new(Controller::new(&context, stores, event_sender, rollouts));
         controller.sets.list_begins();
         controller.sets.apply(RolloutSet::read(&set.to_string()).unwrap());
         controller.sets.list_ends();
-        Self { controller, requests, recorder, told: tokio::sync::Mutex::new(told) }
+        let (accounts, reported) = (Mutex::new(Some(accounts)), tokio::sync::Mutex::new(reported));
+        Self { context, controller, accounts, requests, recorder, reported }
     }
 
     fn fleet(
@@ -129,7 +137,7 @@ impl Site {
 
     /// One reconcile, after the rest from the one before.
     pub(super) async fn reconcile(&self) -> Result<Next, ReconcileError> {
-        if let Some(rest) = self.controller.courses.rest("log") {
+        if let Some(rest) = self.controller.limiter.rest(&"log".into()) {
             advance(rest).await;
         }
         let next = self.controller.reconcile(&"log".into()).await;
@@ -139,9 +147,9 @@ impl Site {
 
     /// Writes what there is to tell.
     async fn write_events(&self) {
-        let mut told = self.told.lock().await;
-        while let Ok(told) = told.try_recv() {
-            told.write(&self.recorder).await;
+        let mut reported = self.reported.lock().await;
+        while let Ok(reported) = reported.try_recv() {
+            reported.write(&self.recorder).await;
         }
     }
 
@@ -205,10 +213,10 @@ async fn a_pod_that_is_refused_holds_nobody_and_is_told_of() {
         site.run(Duration::from_secs(100)).await;
         let tries = site.written().iter().filter(|name| *name == "p0").count();
         assert!((4..7).contains(&tries), "{tries} tries, with growing pauses");
-        let told = site.with("UpdateWaits");
+        let reported = site.with("UpdateWaits");
         assert!(
-            told.len() == 1 && told[0].contains("1 wait (shop/p0): the update was refused (refused)"),
-            "{told:?}"
+            reported.len() == 1 && reported[0].contains("1 wait (shop/p0): the update was refused (refused)"),
+            "{reported:?}"
         );
     }
 }
@@ -228,9 +236,9 @@ async fn a_pod_whose_budget_has_nothing_left_is_not_tried_until_it_has_and_other
     site.run(Duration::from_secs(100)).await;
     assert_eq!(site.written(), ["p1", "p2"]);
     assert_eq!(site.with("podunavailablebudgets").len(), 0);
-    let told = site.with("UpdateWaits");
+    let reported = site.with("UpdateWaits");
     let expected = "1 wait (shop/p0): the update was refused (PodUnavailableBudget held has nothing left)";
-    assert!(told.len() == 1 && told[0].contains(expected), "{told:?}");
+    assert!(reported.len() == 1 && reported[0].contains(expected), "{reported:?}");
     site.budget("held", 1);
     site.reconcile().await.unwrap();
     assert_eq!(
@@ -294,7 +302,7 @@ async fn pods_with_sidecars_of_a_newer_state_are_left_alone_until_that_is_known(
     let site = Site::open(&set(&json!({})), [pod("p0", 110, 3)], move |request| {
         request.path.contains("/sidecarsets/log").then(|| agree(request, &newer))
     });
-    assert_eq!(site.reconcile().await.unwrap(), Next::After(SOON));
+    assert_eq!(site.reconcile().await.unwrap(), Next::After(OUTDATED_RETRY));
     assert_eq!((site.set().generation, site.written()), (3, vec![]));
     site.run(Duration::from_secs(60)).await;
     assert_eq!(site.written(), [""; 0]);
@@ -316,7 +324,7 @@ async fn trouble_with_the_api_server_makes_the_set_rest_until_it_is_known_what_w
     for tries in 1..4 {
         let error = site.reconcile().await.unwrap_err();
         assert_eq!(site.written(), ["p0"], "nothing more is planned after {error}");
-        assert!(site.controller.courses.rest("log").is_some());
+        assert!(site.controller.limiter.rest(&"log".into()).is_some());
         assert_eq!(site.with("GET /api/v1/namespaces/shop/pods/p0").len(), tries);
     }
     healthy.store(1, Ordering::SeqCst);
@@ -328,7 +336,7 @@ async fn trouble_with_the_api_server_makes_the_set_rest_until_it_is_known_what_w
 async fn a_status_of_another_state_stops_the_plan() {
     for code in [404, 409] {
         let site = Site::fleet(&json!({}), refusing("/status", code));
-        assert_eq!(site.reconcile().await.unwrap(), Next::After(SOON));
+        assert_eq!(site.reconcile().await.unwrap(), Next::After(OUTDATED_RETRY));
         assert_eq!(site.written(), [""; 0]);
         let patches = site.with("PATCH /apis/apps.kruise.io/v1beta1/sidecarsets/log/status");
         assert!(
@@ -358,7 +366,7 @@ async fn a_status_that_meets_other_annotations_is_planned_anew_at_once() {
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_has_changed_is_planned_anew_as_soon_as_that_is_known() {
     let site = Site::fleet(&json!({}), refusing("pods/p0", 409));
-    assert_eq!(site.reconcile().await.unwrap(), Next::After(SOON));
+    assert_eq!(site.reconcile().await.unwrap(), Next::After(OUTDATED_RETRY));
     assert_eq!(site.written(), ["p0"]);
     let asks = |name: &str| {
         let state = |version| Some(Arc::new(ObservedPod::read(&pod(name, version, 1).to_string()).unwrap()));
@@ -391,12 +399,12 @@ async fn a_reset_that_fails_is_told() {
     twins["status"]["containerStatuses"] = json!([status("mesh-1", "mesh:1"), status("mesh-2", "mesh:2")]);
     let site = Site::open(&set(&hot), [twins], refusing("pods/p0", 403));
     assert_eq!(site.reconcile().await.unwrap(), Next::After(OTHERS));
-    let told = site.with("ResetContainerFailed");
+    let reported = site.with("ResetContainerFailed");
     assert!(
-        told.len() == 1 && told[0].contains("reset sidecar container image empty failed: refused"),
-        "{told:?}"
+        reported.len() == 1 && reported[0].contains("reset sidecar container image empty failed: refused"),
+        "{reported:?}"
     );
-    assert!(!told[0].contains("resourceVersion"), "Events of all states are one: {told:?}");
+    assert!(!reported[0].contains("resourceVersion"), "Events of all states are one: {reported:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -462,7 +470,7 @@ async fn an_event_is_counted_up_and_another_note_makes_another_one() {
     let site = Site::fleet(&json!({}), |_| None);
     for (message, posts, patches) in [("a", 1, 0), ("a", 1, 1), ("b", 2, 1), ("b", 2, 2)] {
         let event = Event { warning: false, reason: "UpdateWaits", message: message.to_owned() };
-        site.controller.teller.tell(reference(&site.set()), event);
+        site.controller.event_sender.tell(site.set().reference(&SIDECAR_SETS), event);
         site.write_events().await;
         assert_eq!(
             (site.with("POST /apis/events").len(), site.with("PATCH /apis/events").len()),

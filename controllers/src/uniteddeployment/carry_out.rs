@@ -1,8 +1,6 @@
 //! Carries out what a plan says. What an object was planned for that has changed or gone since is planned anew; in a namespace
 //! that is being deleted nothing goes on.
 
-use std::sync::PoisonError;
-
 use api::kinds::uniteddeployment::UnitedDeployment;
 use cluster::Retry;
 use cluster::resource::{PODS, Path};
@@ -12,13 +10,11 @@ use kinds::uniteddeployment::children::{Child, ChildKind};
 use kinds::uniteddeployment::plan::{PatchOf, Plan};
 use kinds::uniteddeployment::template::{Target, changed_child};
 use kinds::workload::seen::Seen;
-use tokio::time::Instant;
 use values::event::{normal, warning};
 
 use super::children::Children;
-use super::{Controller, TOLD, TRIES, UNITED};
+use super::{Controller, TRIES};
 use crate::ReconcileError;
-use crate::workload::reading::still_exists;
 use crate::workload::store::Kept;
 
 /// What came of a plan.
@@ -70,7 +66,7 @@ impl Controller {
     ) -> Result<Outcome, ReconcileError> {
         let mut progress = Progress::default();
         if !plan.adoptions.is_empty() {
-            let exists = still_exists(self.client(), &UNITED, &united.metadata).await;
+            let exists = self.still_exists(united).await;
             match progress.note(exists)? {
                 Some(true) => self.adopt(united, plan, &mut progress).await?,
                 // What it let go when it was deleted stays free.
@@ -147,15 +143,16 @@ impl Controller {
                 }
             };
             if made.as_ref().is_err_and(cluster::ApiError::may_have_acted) {
-                let mut rests = self.rests.lock().unwrap_or_else(PoisonError::into_inner);
-                rests.insert(united.key(), Instant::now() + TOLD);
+                // It has a name that the API server chose.
+                let namespace = united.metadata.namespace.clone();
+                self.unconfirmed.note(&united.key(), (children.resource(), (namespace, String::new())));
             }
             let made = made.map_err(ReconcileError::from).and_then(|text| children.take_in(&text));
             let made = made.map_err(|error| self.failed_at(united, kind, &creation.subset, error));
             created += usize::from(progress.note(made)?.is_some());
         }
         if created > 0 {
-            let message = format!("Create {created} Subset ({})", kind.told());
+            let message = format!("Create {created} Subset ({})", kind.display_name());
             self.tell(united, normal("SuccessfulUpdateSubset", message));
         }
         Ok(())
@@ -181,7 +178,7 @@ impl Controller {
                 }
             }
             if deleted > 0 {
-                let message = format!("Delete {deleted} Subset ({})", kind.told());
+                let message = format!("Delete {deleted} Subset ({})", kind.display_name());
                 self.tell(united, normal("SuccessfulUpdateSubset", message));
             }
         }
@@ -237,7 +234,8 @@ impl Controller {
             return error;
         }
         let problem = error.message();
-        let message = format!("Error updating PodSet ({}) {name} when updating: {problem}", kind.told());
+        let message =
+            format!("Error updating PodSet ({}) {name} when updating: {problem}", kind.display_name());
         self.tell(united, warning("FailedUpdateSubset", message.clone()));
         ReconcileError::Action(message)
     }

@@ -1,10 +1,12 @@
 use admission::world::World;
 use kit::double::Objects;
 use serde_json::{Value, json};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::*;
 use crate::fake;
 use crate::workload::pods::Pods;
+use crate::workload::store::follow::Readable;
 
 const UNITED_PATH: &str = "/apis/apps.kruise.io/v1beta1/namespaces/shop/uniteddeployments/web";
 const CHILDREN: &str = "/apis/apps.kruise.io/v1beta1/namespaces/shop/clonesets/";
@@ -18,11 +20,25 @@ struct Site {
 impl Site {
     /// A UnitedDeployment with one subset, of which the CloneSet was made.
     async fn open() -> Self {
+        let site = Self::made(|_| false);
+        site.reconcile().await;
+        assert_eq!(site.child().1["spec"]["replicas"], 3);
+        site
+    }
+
+    /// A UnitedDeployment with one subset. The answers to some requests are lost.
+    fn made(loses: impl Fn(&fake::Request<'_>) -> bool + Clone + Send + 'static) -> Self {
         let server = Objects::default();
         let answering = server.clone();
         let (client, requests) = fake::api_server(move |request| {
             let body = request.body.replace(r#""generateName":"web-a-""#, r#""name":"web-a-x""#);
-            answering.answer(&fake::Request { body: &body, ..request })
+            if request.method == "GET" && CHILDREN.trim_end_matches('/') == request.path {
+                let items: Vec<Value> =
+                    answering.under(CHILDREN).into_iter().map(|(_, child)| child).collect();
+                return (200, json!({"metadata": {}, "items": items}).to_string());
+            }
+            let answer = answering.answer(&fake::Request { body: &body, ..request });
+            if loses(&request) { (504, fake::status(504)) } else { answer }
         });
         let context = Context::fixed(client, World::new("kruise-system"));
         let stores = Stores::new(Arc::new(Pods::new(false)), context.index.clone(), "kruise-system");
@@ -31,10 +47,9 @@ impl Site {
             stores: Arc::new(stores),
             united: Store::default(),
             children: ChildKind::ALL.map(Children::new),
-            told: Told::default(),
-            paces: Paces::default(),
-            rests: Mutex::default(),
-            teller: cluster::teller::teller("Reconcile").0,
+            limiter: Limiter::default(),
+            unconfirmed: Unconfirmed::default(),
+            event_sender: cluster::event_sender::event_sender("Reconcile").0,
         };
         for children in &controller.children {
             children.stored.list_begins();
@@ -49,8 +64,6 @@ impl Site {
             "spec": {"replicas": 3, "selector": {"matchLabels": labels}, "template": {"cloneSetTemplate": child},
                 "topology": {"subsets": [{"name": "a"}]}},
         }));
-        site.reconcile().await;
-        assert_eq!(site.child().1["spec"]["replicas"], 3);
         site
     }
 
@@ -77,6 +90,12 @@ impl Site {
         self.controller.reconcile(&("shop".to_owned(), "web".to_owned())).await.unwrap()
     }
 
+    /// How many CloneSets were asked for.
+    fn creations(&self) -> usize {
+        let creation = format!("POST {} ", CHILDREN.trim_end_matches('/'));
+        self.requests.lock().unwrap().iter().filter(|request| request.starts_with(&creation)).count()
+    }
+
     /// How many requests wrote to CloneSets.
     fn writes(&self) -> usize {
         let requests = self.requests.lock().unwrap();
@@ -98,7 +117,9 @@ async fn a_workload_without_owner_is_adopted_but_not_by_one_that_is_being_delete
         let owners = site.child().1["metadata"]["ownerReferences"].clone();
         match deleted {
             None => assert_eq!(owners[0]["uid"], "u"),
-            Some(_) => assert_eq!((owners, site.writes(), next), (Value::Null, 0, Next::After(SOON))),
+            Some(_) => {
+                assert_eq!((owners, site.writes(), next), (Value::Null, 0, Next::After(OUTDATED_RETRY)));
+            }
         }
     }
 }
@@ -114,4 +135,20 @@ async fn a_workload_that_was_let_go_meanwhile_is_not_updated() {
     site.let_go();
     site.reconcile().await;
     assert_eq!(site.writes(), 0);
+}
+
+/// The API server creates the CloneSet, and its answer is lost.
+#[tokio::test]
+async fn a_creation_without_a_clear_answer_is_looked_for_and_not_repeated() {
+    let lost = Arc::new(AtomicBool::new(true));
+    let losing = lost.clone();
+    let site = Site::made(move |request| {
+        let creation = request.method == "POST" && request.path == CHILDREN.trim_end_matches('/');
+        creation && losing.swap(false, Ordering::SeqCst)
+    });
+    let key = ("shop".to_owned(), "web".to_owned());
+    assert!(site.controller.reconcile(&key).await.is_err());
+    site.reconcile().await;
+    assert!(!lost.load(Ordering::SeqCst));
+    assert_eq!((site.child().1["spec"]["replicas"].clone(), site.creations()), (json!(3), 1));
 }

@@ -25,7 +25,7 @@ use tokio::time::Instant;
 use crate::{ReconcileError, now};
 
 /// Longest time for an answer.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The budgets as admission knows them, where their units are taken, and which keys of a controller wait for them.
 pub(crate) struct Budgets<K> {
@@ -97,7 +97,7 @@ impl<K: Clone + Ord> Budgets<K> {
             return Ok(Some(Exhausted::of(&claim)));
         }
         let (path, deadline) =
-            (BUDGETS.namespaced(namespace(&claim)).name(&claim.name), Instant::now() + PATIENCE);
+            (BUDGETS.namespaced(namespace(&claim)).name(&claim.name), Instant::now() + TIMEOUT);
         let answer =
             self.reservations.claim(&path, Some(claim.watched.clone()), claim.claim.clone(), deadline).await;
         match answer.map_err(|error| ReconcileError::Action(error.to_string()))? {

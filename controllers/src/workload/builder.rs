@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use cluster::event_sender::{EventSender, PendingEvent, event_sender};
 use cluster::events::Recorder;
 use cluster::queue::serve;
 pub(crate) use cluster::queue::{Next, QueueSettings, Reconciler};
 use cluster::resource::Resource;
-use cluster::teller::{Teller, Told, teller};
 use cluster::triggers::forward;
 use cluster::watched::Key;
 use futures::future::{BoxFuture, join_all};
@@ -18,6 +18,11 @@ use super::store::follow::{Readable, follow_all};
 use super::store::{Change, Kept, Store};
 use crate::Context;
 
+/// Pause before an object is looked at again that had changed when it was to be written to, where no watch tells sooner.
+pub(crate) const OUTDATED_RETRY: Duration = Duration::from_secs(1);
+/// The same, where somebody waits for what is asked for.
+pub(crate) const QUICK_RETRY: Duration = Duration::from_millis(200);
+
 /// Where keys that have to be reconciled are left, and where the queue takes them.
 pub(crate) type Keys<K> = (UnboundedSender<K>, UnboundedReceiver<K>);
 
@@ -27,7 +32,7 @@ pub(crate) struct Builder<R: Reconciler> {
     settings: QueueSettings,
     reconciler: Arc<R>,
     keys: Keys<R::Key>,
-    events: (Teller, Receiver<Told>),
+    events: (EventSender, Receiver<PendingEvent>),
     /// What goes on beside the queue.
     beside: Vec<BoxFuture<'static, ()>>,
     /// What has to end before the queue begins.
@@ -36,14 +41,14 @@ pub(crate) struct Builder<R: Reconciler> {
 
 impl<R: Reconciler> Builder<R> {
     /// A controller of this name that reconciles so many objects at a time. `action` is what its Events say that it does;
-    /// `reconciler` leaves them with the teller.
+    /// `reconciler` leaves them with the event sender.
     pub(crate) fn new(
         context: &Context,
         settings: QueueSettings,
         action: &'static str,
-        reconciler: impl FnOnce(Teller) -> R,
+        reconciler: impl FnOnce(EventSender) -> R,
     ) -> Self {
-        let events = teller(action);
+        let events = event_sender(action);
         Self {
             context: context.clone(),
             settings,
@@ -137,7 +142,7 @@ impl<R: Reconciler> Builder<R> {
         self
     }
 
-    /// Runs it. Ends never.
+    /// Runs it. Never returns.
     pub(crate) async fn run(self) {
         let Self { context, settings, reconciler, keys, events, beside, ready } = self;
         // The sender has to stay: the queue ends when there is none any more.

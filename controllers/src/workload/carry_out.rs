@@ -78,15 +78,13 @@ pub async fn carry_out(
                 Err(error) if error.retry() == Retry::Now => {}
                 Err(error) => {
                     // It may have been carried out all the same, and then the next plan must know.
-                    let moved = error.may_have_acted()
-                        && has_moved(client, pods, &metadata.uid, version, &path).await;
+                    let moved = error.may_have_acted() && has_moved(client, pods, pod, version).await;
                     return if moved { Ok(Carried::Outdated) } else { Err(error.into()) };
                 }
             }
             tries += 1;
             let Some(before) = last.take_if(|_| tries < TRIES) else { return Ok(Carried::Outdated) };
-            let Some(text) = write::get(client, &path).await? else { return Ok(Carried::Outdated) };
-            let now = pods.written(&text)?;
+            let Some(now) = pods.read(client, &pod.key()).await? else { return Ok(Carried::Outdated) };
             if !differ_in_status_only(&before, &now) {
                 return Ok(Carried::Outdated);
             }
@@ -97,14 +95,11 @@ pub async fn carry_out(
 }
 
 /// Reads the Pod and takes it in; true if it is gone or in another state than that of `version`.
-async fn has_moved(client: &Client, pods: &Pods, uid: &str, version: &str, path: &str) -> bool {
-    match write::get(client, path).await {
-        Ok(Some(text)) => pods
-            .written(&text)
-            .is_ok_and(|now| *now.metadata.uid != *uid || *now.metadata.resource_version != *version),
-        Ok(None) => true,
-        Err(_) => false,
-    }
+async fn has_moved(client: &Client, pods: &Pods, pod: &ObservedPod, version: &str) -> bool {
+    let as_before = |now: &ObservedPod| {
+        now.metadata.uid == pod.metadata.uid && *now.metadata.resource_version == *version
+    };
+    pods.read(client, &pod.key()).await.is_ok_and(|now| now.as_ref().is_none_or(|now| !as_before(now)))
 }
 
 fn differ_in_status_only(before: &ObservedPod, now: &ObservedPod) -> bool {
@@ -250,7 +245,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_write_whose_answer_did_not_come_is_known_before_the_next_plan() {
-        for (now, known) in [(Some(7), "7"), (Some(1), "1"), (None, "1")] {
+        for (now, known) in [(Some(7), Some("7")), (Some(1), Some("1")), (None, None)] {
             let (client, _requests) = fake::api_server(move |request| match (request.method, now) {
                 ("GET", Some(version)) => (200, text(version, "new")),
                 ("GET", None) => (404, fake::status(404)),
@@ -260,7 +255,8 @@ mod tests {
             let pod = stored(&pods);
             let outcome = carry_out(&client, &pods, &pod, &writes()).await;
             assert_eq!(outcome.ok(), (now != Some(1)).then_some(Carried::Outdated), "{now:?}");
-            assert_eq!(&*pods.get(&key()).unwrap().metadata.resource_version, known);
+            let kept = pods.get(&key());
+            assert_eq!(kept.as_ref().map(|pod| &*pod.metadata.resource_version), known);
         }
     }
 }

@@ -43,9 +43,9 @@ use values::selector::Selector;
 use values::server_version::ServerVersion;
 
 use super::budgets::{Budgets, Spent};
-use super::builder::{Builder, Next, QueueSettings, Reconciler};
+use super::builder::{Builder, Next, OUTDATED_RETRY, QueueSettings, Reconciler};
 use super::controller_revisions::Group;
-use super::course::{Courses, CpuTime};
+use super::limiter::{CpuTime, Limiter};
 use super::memory::{Memory, STATUS};
 use super::nodes::NodeChange;
 use super::places::Places;
@@ -53,14 +53,13 @@ use super::revisions::RevisionWriter;
 use super::store::follow::Readable;
 use super::store::{Change, Identity, Kept, Store, named};
 use super::stores::Stores;
+use super::unconfirmed::Unconfirmed;
 use crate::{Context, ReconcileError, now};
-use cluster::teller::Teller;
+use cluster::event_sender::EventSender;
 
 /// ImagePullJobs.
 const PULL_JOBS: Resource<'_> =
     Resource::new(imagepulljob::API_VERSION, imagepulljob::PLURAL, imagepulljob::KIND);
-/// Pause before a workload is looked at again of which something had changed when it was to be written to.
-const SOON: Duration = Duration::from_secs(1);
 /// A workload is looked at again after this time even if no event tells of it.
 const SAFETY_NET: Duration = Duration::from_secs(600);
 
@@ -89,11 +88,12 @@ pub(crate) struct Controller<W: Workload> {
     pub(super) environment: Environment,
     pub(crate) stores: Arc<Stores>,
     pub(crate) workloads: Store<Stored<W>>,
-    pub(crate) courses: Courses,
+    pub(crate) limiter: Limiter<Key>,
+    pub(super) unconfirmed: Unconfirmed<Key>,
     pub(super) budgets: Budgets<Key>,
     pub(super) places: Places,
     memories: Mutex<HashMap<Key, Memory>>,
-    teller: Teller,
+    event_sender: EventSender,
 }
 
 /// One reconcile, once it is planned.
@@ -144,12 +144,12 @@ impl<'a, W: Workload> Work<'a, W> {
     }
 }
 
-/// Reconciles the workloads of kind `W`. Ends never.
+/// Reconciles the workloads of kind `W`. Never returns.
 pub(crate) async fn run<W: Workload>(settings: QueueSettings, context: Context, stores: Arc<Stores>) {
     let environment = environment::<W>(&context).await;
     let of_nodes = W::HAS_POD_PER_NODE.then(|| stores.nodes.subscribe());
-    Builder::new(&context, settings, "Reconcile", |teller| {
-        Controller::<W>::new(context.clone(), environment, stores.clone(), teller)
+    Builder::new(&context, settings, "Reconcile", |event_sender| {
+        Controller::<W>::new(context.clone(), environment, stores.clone(), event_sender)
     })
     .watches((resource::<W>(), settings.name), |all| &all.workloads, Controller::of_workload)
     .woken_by(stores.pods.subscribe(), |all, Change { old, new }| {
@@ -190,7 +190,7 @@ async fn environment<W: Workload>(context: &Context) -> Environment {
             }
             (Err(error), _) | (_, Err(error)) => {
                 debug!(%error, "the API server does not say what it can do");
-                tokio::time::sleep(SOON).await;
+                tokio::time::sleep(OUTDATED_RETRY).await;
             }
         }
     }
@@ -198,10 +198,6 @@ async fn environment<W: Workload>(context: &Context) -> Environment {
 
 fn at_once(key: Key) -> (Key, Duration) {
     (key, Duration::ZERO)
-}
-
-fn course(key: &Key) -> String {
-    format!("{}/{}", key.0, key.1)
 }
 
 pub(super) fn resource<W: Workload>() -> Resource<'static> {
@@ -213,10 +209,10 @@ impl<W: Workload> Reconciler for Controller<W> {
     type Error = ReconcileError;
 
     async fn reconcile(&self, key: &Key) -> Result<Next, ReconcileError> {
-        let course = course(key);
         self.budgets.forget(key);
         let Some(stored) = self.workloads.get(key) else {
-            self.courses.forget(&course);
+            self.limiter.forget(key);
+            self.unconfirmed.forget(key);
             self.memories.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
             return Ok(Next::Done);
         };
@@ -224,17 +220,17 @@ impl<W: Workload> Reconciler for Controller<W> {
         if self.memory(workload, |memory| memory.namespace_ends) {
             return Ok(Next::Done);
         }
-        if let Some(rest) = self.courses.rest(&course) {
+        if let Some(rest) = self.limiter.rest(key) {
             return Ok(Next::After(rest));
         }
-        let next = self.advance(workload, &course).await;
+        let next = self.advance(workload).await;
         match &next {
             // What was refused has pauses of its own.
-            Ok(_) | Err(ReconcileError::Action(_)) => self.courses.succeeded(&course),
+            Ok(_) | Err(ReconcileError::Action(_)) => self.limiter.ended(key, true),
             Err(error) if error.retry() == Retry::Never => {
                 self.memory(workload, |memory| memory.namespace_ends = true);
             }
-            Err(_) => self.courses.failed(&course),
+            Err(_) => self.limiter.ended(key, false),
         }
         next
     }
@@ -244,7 +240,7 @@ impl<W: Workload> Reconciler for Controller<W> {
     }
 
     fn panicked(&self, key: &Key) {
-        self.courses.failed(&course(key));
+        self.limiter.ended(key, false);
     }
 }
 
@@ -253,7 +249,7 @@ impl<W: Workload> Controller<W> {
         context: Context,
         environment: Environment,
         stores: Arc<Stores>,
-        teller: Teller,
+        event_sender: EventSender,
     ) -> Self {
         let budgets =
             Budgets::new(context.client.clone(), context.index.clone(), context.settings.gates.clone());
@@ -265,11 +261,12 @@ impl<W: Workload> Controller<W> {
             environment,
             stores,
             workloads: Store::default(),
-            courses: Courses::default(),
+            limiter: Limiter::default(),
+            unconfirmed: Unconfirmed::default(),
             budgets,
             places,
             memories: Mutex::default(),
-            teller,
+            event_sender,
         }
     }
 
@@ -281,7 +278,7 @@ impl<W: Workload> Controller<W> {
         if let Some(new) = new
             && old.map(said) != Some(said(new))
         {
-            self.courses.wake(&course(&key_of(new)));
+            self.limiter.wake(&key_of(new));
             self.memory(new, |memory| {
                 memory.pauses.clear();
                 if W::HAS_PLACES {
@@ -317,7 +314,7 @@ impl<W: Workload> Controller<W> {
         concerned.map(|stored| at_once(key_of(&stored.0))).collect()
     }
 
-    async fn advance(&self, workload: &W, course: &str) -> Result<Next, ReconcileError> {
+    async fn advance(&self, workload: &W) -> Result<Next, ReconcileError> {
         self.look_again(workload).await?;
         let metadata = workload.metadata();
         let mut pods = self.stores.pods.owned_by(&metadata.uid);
@@ -347,7 +344,7 @@ impl<W: Workload> Controller<W> {
                 return Err(ReconcileError::Unsettled);
             }
         }
-        self.courses.plan_took(course, took);
+        self.limiter.worked(&key_of(workload), took);
         pods.extend(orphans);
         self.carry_out(&Work::new(workload, pods, &planned), planned).await
     }
@@ -458,7 +455,7 @@ impl<W: Workload> Controller<W> {
             .memory(workload, |memory| (memory.is_news(problem.as_deref()) || tried, memory.pauses.next()));
         match problem {
             Some(problem) if news => Err(ReconcileError::Action(problem)),
-            _ if outdated || again => Ok(Next::After(SOON)),
+            _ if outdated || again => Ok(Next::After(OUTDATED_RETRY)),
             _ => Ok(Next::After(plan.requeue_after.into_iter().chain(pause).fold(SAFETY_NET, Duration::min))),
         }
     }
@@ -521,11 +518,11 @@ impl<W: Workload> Controller<W> {
     }
 
     pub(super) fn tell(&self, workload: &W, event: Event) {
-        self.teller.tell(reference(workload), event);
+        self.event_sender.tell(reference(workload), event);
     }
 }
 
-fn key_of(workload: &impl Workload) -> Key {
+pub(super) fn key_of(workload: &impl Workload) -> Key {
     (workload.metadata().namespace.clone(), workload.metadata().name.clone())
 }
 

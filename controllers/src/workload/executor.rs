@@ -20,7 +20,7 @@ use pod::observed::ObservedPod;
 
 use super::batches::growing;
 use super::carry_out::{Carried, carry_out};
-use super::controller::{Controller, Work};
+use super::controller::{Controller, Work, key_of};
 use super::memory::{CREATIONS, key};
 use super::reading::Holder;
 use super::rehearsal::rehearse;
@@ -455,8 +455,8 @@ impl<W: Workload> Controller<W> {
             // Each of these writes may be repeated.
             _ => None,
         };
-        if let Some(object) = object.filter(|_| error.may_have_acted()) {
-            self.memory(work.workload, |memory| memory.uncertain.insert(object));
+        if let Some((resource, name)) = object.filter(|_| error.may_have_acted()) {
+            self.unconfirmed.note(&key_of(work.workload), (resource, work.key_of(&name)));
         }
         let message = error.message();
         if let Some(event) = work.workload.failure(action, part, &message) {

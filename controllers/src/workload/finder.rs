@@ -27,7 +27,7 @@ use values::served::Served;
 
 use super::pods::Pods;
 use super::store::follow::{self, Sink};
-use super::store::{Change, Identity, Kept, Store};
+use super::store::{Change, Identity, Kept, Store, identity};
 use crate::ReconcileError;
 
 /// The kinds that are watched.
@@ -48,7 +48,7 @@ pub(crate) const MEMORY: Duration = Duration::from_secs(30);
 /// The same for targets: their replicas are to be seen by who looks at them every few seconds.
 const MEMORY_OF_TARGETS: Duration = Duration::from_secs(5);
 /// Longest time for the first list of a kind.
-const PATIENCE: Duration = Duration::from_secs(15);
+const TIMEOUT: Duration = Duration::from_secs(15);
 /// Workloads above one another that are followed.
 const LEVELS: usize = 5;
 
@@ -80,7 +80,7 @@ impl Kept for FoundWorkload {
     type Group = Box<str>;
 
     fn identity(&self) -> Identity<'_> {
-        Identity::from(&self.metadata)
+        identity(&self.metadata)
     }
 
     fn groups(&self) -> Vec<Box<str>> {
@@ -97,7 +97,7 @@ impl Default for Finder {
 }
 
 impl Finder {
-    /// Keeps the kinds current that are wanted. Ends never.
+    /// Keeps the kinds current that are wanted. Never returns.
     pub(crate) async fn follow(&self, client: &Client) {
         join_all(self.kinds.iter().map(|kind| kind.follow(client))).await;
     }
@@ -212,7 +212,7 @@ impl Finder {
         }
         let Some(kind) = self.kind("apps", REPLICA_SETS.kind) else { return Ok(Vec::new()) };
         kind.wanted.send_replace(true);
-        let listed = timeout(PATIENCE, kind.stored.synced()).await;
+        let listed = timeout(TIMEOUT, kind.stored.synced()).await;
         listed.map_err(|_| ReconcileError::NotListed(REPLICA_SETS.kind))?;
         let mut parts = kind.stored.group(&deployment.metadata.uid);
         parts.retain(|part| part.metadata.deletion_timestamp.is_none());

@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use cluster::Resource;
 use jiff::Timestamp;
 use kinds::workload::action::Action;
 use kinds::workload::children::Claim;
@@ -27,8 +26,6 @@ pub(crate) struct Memory {
     pub(crate) uid: String,
     /// Instance ids of Pods that could not be created: their claims are kept for the next try.
     pub(crate) refused: BTreeSet<String>,
-    /// Objects that may have been written to though no answer came: Pods or claims, by name.
-    pub(crate) uncertain: BTreeSet<(Resource<'static>, String)>,
     /// The namespace is being deleted: nothing is tried any more.
     pub(crate) namespace_ends: bool,
     /// What is not tried for a while.

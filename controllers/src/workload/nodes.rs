@@ -18,7 +18,7 @@ use super::store::follow::{Sink, follow_all, readable};
 use crate::ReconcileError;
 
 /// Longest time for the first list.
-const PATIENCE: Duration = Duration::from_secs(15);
+const TIMEOUT: Duration = Duration::from_secs(15);
 
 /// The Nodes.
 #[derive(Default)]
@@ -60,7 +60,7 @@ struct Seen {
 }
 
 impl Nodes {
-    /// Keeps them current from when they are wanted. Ends never.
+    /// Keeps them current from when they are wanted. Never returns.
     pub(crate) async fn follow(&self, client: &Client) {
         // The sender lives as long as this does.
         drop(self.wanted.subscribe().wait_for(|wanted| *wanted).await);
@@ -74,7 +74,7 @@ impl Nodes {
     pub(crate) async fn facts(&self) -> Result<Arc<Facts>, ReconcileError> {
         self.wanted.send_replace(true);
         let mut synced = self.synced.subscribe();
-        let listed = timeout(PATIENCE, synced.wait_for(|synced| *synced)).await;
+        let listed = timeout(TIMEOUT, synced.wait_for(|synced| *synced)).await;
         drop(listed.map_err(|_| ReconcileError::NotListed(NODES.kind))?);
         Ok(self.lock().present.facts.clone())
     }
@@ -234,16 +234,16 @@ mod tests {
         nodes.list_begins();
         nodes.see(state("False", 1));
         nodes.list_ends();
-        let mut told = nodes.subscribe();
-        assert_eq!(told.try_recv().ok().map(|change| change.name).as_deref(), Some("a"));
+        let mut reported = nodes.subscribe();
+        assert_eq!(reported.try_recv().ok().map(|change| change.name).as_deref(), Some("a"));
         nodes.see(state("False", 2));
-        assert!(told.try_recv().is_err());
+        assert!(reported.try_recv().is_err());
         assert_eq!(nodes.get("a").unwrap().1, Standing::default());
         nodes.see(state("True", 3));
-        assert_eq!(told.try_recv().ok().map(|change| change.name).as_deref(), Some("a"));
+        assert_eq!(reported.try_recv().ok().map(|change| change.name).as_deref(), Some("a"));
         assert_eq!(nodes.get("a").unwrap().1.ready_since, Some("2026-01-01T00:00:00Z".parse().unwrap()));
         nodes.gone(&state("True", 3));
-        assert!(told.try_recv().is_ok() && nodes.get("a").is_none());
+        assert!(reported.try_recv().is_ok() && nodes.get("a").is_none());
     }
 
     #[tokio::test(start_paused = true)]

@@ -3,12 +3,15 @@
 
 use std::time::Duration;
 
+use cluster::list::List;
 use cluster::resource::Resource;
 use cluster::triggers::forward;
 use cluster::watched::Key;
+use cluster::write;
 use futures::future::join_all;
 use kinds::workload::seen::Seen;
 use kube::Client;
+use serde_json::value::RawValue;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::timeout;
 
@@ -18,7 +21,7 @@ use crate::ReconcileError;
 
 /// How long all kinds of children are waited for at the start. One that is not installed has no children, and stops no
 /// others.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What is kept of a child.
 pub(crate) trait Child: Kept + Clone {
@@ -63,6 +66,16 @@ impl<C: Child> Children<C> {
         Ok(child)
     }
 
+    /// Reads those of a namespace and takes them in.
+    pub(crate) async fn read_all(&self, client: &Client, namespace: &str) -> Result<(), ReconcileError> {
+        let Some(text) = write::get(client, &self.resource().namespaced(namespace)).await? else {
+            return Ok(());
+        };
+        let list: List<Box<RawValue>> =
+            serde_json::from_str(&text).map_err(ReconcileError::of_object("list of children"))?;
+        list.items.iter().try_for_each(|child| self.take_in(child.get()).map(drop))
+    }
+
     /// Takes in the answer to a deletion: the object as it ends, where something holds it.
     pub(crate) fn deleted(&self, namespace: &str, seen: &Seen, answer: &str) {
         let ending = C::read(self.kind, answer).ok().flatten().filter(C::is_deleting);
@@ -73,10 +86,10 @@ impl<C: Child> Children<C> {
 /// Waits until the children of all kinds were listed once. Those that are missing then are waited for by each object that
 /// needs them.
 pub(crate) async fn listed<C: Child>(children: &[Children<C>]) {
-    drop(timeout(PATIENCE, join_all(children.iter().map(|children| children.stored.synced()))).await);
+    drop(timeout(TIMEOUT, join_all(children.iter().map(|children| children.stored.synced()))).await);
 }
 
-/// Keeps children current, and sends the keys that `of_child` makes of their changes. Ends never.
+/// Keeps children current, and sends the keys that `of_child` makes of their changes. Never returns.
 pub(crate) async fn follow<C: Child, I: IntoIterator<Item = (Key, Duration)>>(
     client: &Client,
     children: &[Children<C>],

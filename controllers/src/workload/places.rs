@@ -19,7 +19,7 @@ use tokio::time::Instant;
 use tracing::warn;
 
 /// Longest time for an answer.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The WorkloadSpreads as admission knows them, and where their places are taken.
 pub(super) struct Places {
@@ -54,7 +54,7 @@ impl Places {
         let Some((spread, claim)) = refused(namespace, pod, world.spreads()) else { return };
         let path = SPREADS.namespaced(namespace).name(spread.name());
         let watched = Some(spread.text().clone());
-        if let Err(error) = reservations.claim(&path, watched, claim, Instant::now() + PATIENCE).await {
+        if let Err(error) = reservations.claim(&path, watched, claim, Instant::now() + TIMEOUT).await {
             warn!(namespace, spread = spread.name(), %error, "a refused request is not noted");
         }
     }

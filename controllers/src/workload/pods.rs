@@ -26,18 +26,20 @@ use api::kinds::{cloneset, daemonset, statefulset};
 use api::labels::{CONTROLLER_REVISION_HASH, SUBSET_NAME};
 use cluster::resource::PODS;
 use cluster::watched::{Key, WatchedObject};
+use cluster::write;
 use kinds::sidecar_terminator;
 use kinds::sidecarset::account::ledger::Ledger;
 use kinds::sidecarset::account::{PodRecord, Uid};
 use kinds::sidecarset::rollout::injected;
 use kinds::workload::ordinal;
+use kube::Client;
 use pod::launch_priority::release::PodFacts;
 use pod::observed::{ObservedPod, Pool};
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::ReconcileError;
 use crate::workload::store::follow::{Sink, readable};
-use crate::workload::store::{Change, Identity, Kept, Store, named};
+use crate::workload::store::{Change, Identity, Kept, Store, identity, named};
 
 mod namespaces;
 mod single;
@@ -80,7 +82,7 @@ impl Kept for ObservedPod {
     type Group = Group;
 
     fn identity(&self) -> Identity<'_> {
-        Identity::from(&self.metadata)
+        identity(&self.metadata)
     }
 
     fn groups(&self) -> Vec<Group> {
@@ -186,11 +188,29 @@ impl Pods {
             self.kept.written(pod.clone());
         }
         if self.waiting.get(&pod.key()).is_some()
-            && let Ok(object) = serde_json::from_str(json)
+            && let Ok(object) = serde_json::from_str::<WatchedObject>(json)
         {
             self.waiting.written(object);
         }
         Ok(pod)
+    }
+
+    /// Reads a Pod and takes it in, or that there is none.
+    ///
+    /// # Errors
+    /// The API server refuses, can't be reached, or answers with something else.
+    pub(crate) async fn read(
+        &self,
+        client: &Client,
+        key: &Key,
+    ) -> Result<Option<ObservedPod>, ReconcileError> {
+        // The version before: what comes into being meanwhile is younger.
+        let known = self.get(key);
+        let text = write::get(client, &PODS.namespaced(&key.0).name(&key.1)).await?;
+        if let (None, Some(known)) = (&text, known) {
+            self.deleted(key, &known.metadata.resource_version);
+        }
+        text.map(|text| self.written(&text)).transpose()
     }
 
     /// Takes in that a delete of our own took the Pod away at once: nobody plans on it from now on.

@@ -13,8 +13,8 @@ use kube::Client;
 use super::finder::Finder;
 use super::nodes::Nodes;
 use super::pods::Pods;
-use super::store::follow::{follow_all, readable};
-use super::store::{Identity, Kept, Store, named};
+use super::store::follow::{Readable, follow_all, readable};
+use super::store::{Identity, Kept, Store, identity, named};
 use crate::metrics::Metrics;
 
 impl Kept for Claim {
@@ -22,13 +22,19 @@ impl Kept for Claim {
     type Group = Box<str>;
 
     fn identity(&self) -> Identity<'_> {
-        Identity::from(&self.metadata)
+        identity(&self.metadata)
     }
 
     fn groups(&self) -> Vec<Box<str>> {
         let owners = self.metadata.owner_references.iter().map(|owner| owner.uid.as_str().into());
         let name = self.stem().map(|stem| named(&self.metadata.namespace, stem));
         owners.chain(name).collect()
+    }
+}
+
+impl Readable for Claim {
+    fn read(json: &str) -> Result<Self, serde_json::Error> {
+        Self::read(json)
     }
 }
 
@@ -65,7 +71,7 @@ impl Stores {
         }
     }
 
-    /// Keeps them current. Ends never.
+    /// Keeps them current. Never returns.
     pub async fn follow(self: Arc<Self>, client: Client) {
         let of_workload = |claim: &Claim| claim.instance_id().is_some() || claim.stem().is_some();
         let claims = self.claims.sifted(|object| readable(object, Claim::read).filter(of_workload));

@@ -8,7 +8,7 @@ use super::*;
 use crate::fake;
 use crate::workload::pods::Pods;
 use crate::workload::store::follow::Sink;
-use cluster::teller::Told;
+use cluster::event_sender::PendingEvent;
 
 const SPREAD: &str = "/apis/apps.kruise.io/v1beta1/namespaces/shop/workloadspreads/ws";
 const SET: &str = "/apis/apps.kruise.io/v1beta1/namespaces/shop/clonesets/web";
@@ -21,7 +21,7 @@ struct Site {
     controller: Controller,
     server: Objects,
     requests: fake::Requests,
-    told: mpsc::Receiver<Told>,
+    reported: mpsc::Receiver<PendingEvent>,
 }
 
 impl Site {
@@ -49,10 +49,10 @@ impl Site {
         stores.pods.list_begins();
         let spreads: Store<Spread> = Store::default();
         spreads.list_begins();
-        let (teller, told) = cluster::teller::teller("Spread");
+        let (event_sender, reported) = cluster::event_sender::event_sender("Spread");
         let (discovery, unsuited) = (Discovery::default(), Mutex::default());
-        let controller = Controller { client, spreads, stores, teller, context, discovery, unsuited };
-        let site = Self { controller, server, requests, told };
+        let controller = Controller { client, spreads, stores, event_sender, context, discovery, unsuited };
+        let site = Self { controller, server, requests, reported };
         site.node("n");
         site.spread(json!({
             "metadata": {"namespace": "shop", "name": "ws", "uid": "ws", "generation": 1},
@@ -149,7 +149,7 @@ async fn a_target_that_cant_be_read_leaves_the_status_as_it_is() {
         let outcome = site.reconcile().await;
         assert!(matches!(outcome, Err(ReconcileError::Unreadable(_))), "{kind}: {outcome:?}");
         assert_eq!(site.totals(), totals(&[("a", 1, 0)]));
-        let event = site.told.try_recv().unwrap().event;
+        let event = site.reported.try_recv().unwrap().event;
         assert_eq!((event.reason, event.warning), ("ReadTargetFailed", true));
         assert!(event.message.starts_with("a workload can't be read: "), "{}", event.message);
     }
@@ -189,7 +189,9 @@ async fn a_look_reads_a_limited_number_of_pods_and_leaves_the_others_alone() {
         site.pod(&format!("web-{number}"), ("apps.kruise.io/v1beta1", "CloneSet", "set"), "");
     }
     let site = site.listed();
-    for (read, next) in [(CANDIDATES, Next::After(SOON)), (CANDIDATES, Next::After(SOON)), (50, Next::Done)] {
+    for (read, next) in
+        [(CANDIDATES, Next::After(RETRY_DELAY)), (CANDIDATES, Next::After(RETRY_DELAY)), (50, Next::Done)]
+    {
         site.requests.lock().unwrap().clear();
         assert_eq!(site.reconcile().await.unwrap(), next);
         assert_eq!((site.about_pods("GET"), site.about_pods("PATCH")), (read, read));

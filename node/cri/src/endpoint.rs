@@ -18,7 +18,7 @@ const SOCKETS: [&str; 6] = [
     "cri-dockerd/cri-dockerd.sock",
 ];
 /// Longest time for a socket to prove itself.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Why no runtime can be used.
 #[derive(Debug, Error)]
@@ -67,8 +67,8 @@ fn names(file: Option<&str>) -> Vec<&str> {
 pub async fn detect(directory: &Path, file: Option<&str>, calls: &Calls) -> Result<Detected, DetectError> {
     let mut found = Detected { runtimes: Vec::new(), passed_over: Vec::new() };
     for socket in sockets(directory, file) {
-        let late = CriError::Late { method: "Version", limit: PATIENCE };
-        let proved = tokio::time::timeout(PATIENCE, Runtime::prove(&socket, calls.clone())).await;
+        let late = CriError::Late { method: "Version", limit: TIMEOUT };
+        let proved = tokio::time::timeout(TIMEOUT, Runtime::prove(&socket, calls.clone())).await;
         match proved.unwrap_or(Err(late)) {
             Ok(runtime) => found.runtimes.push(runtime),
             Err(error) => found.passed_over.push((socket, error)),

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::pods;
-use crate::testing::{Node, server, told};
+use crate::testing::{Node, reported, server};
 
 fn container(name: &str, after: &str) -> Value {
     let (name_argument, after) = (format!("--name={name}"), format!("--after={after}"));
@@ -22,7 +22,7 @@ async fn containers_of_a_deleted_pod_are_held_and_let_go_in_their_order() {
     let namespace = server().await.namespace("exit").await;
     let mut node = Node::new();
     let (client, runtimes, metrics, _) = node.tools().await;
-    let (name, known) = (node.name.clone(), Arc::new(Pods::default()));
+    let (name, known) = (node.name.clone(), Arc::new(pods::pods()));
     let order =
         ExitOrder { client: client.clone(), node: name.clone(), runtimes, metrics, pods: known.clone() };
     node.agent.spawn(run(order));
@@ -69,6 +69,6 @@ async fn containers_of_a_deleted_pod_are_held_and_let_go_in_their_order() {
     heard(&[("envoy", "hold"), ("log", "hold"), ("log", "release")]).await;
     node.runtime.exit_container(&format!("log-0-of-{uid}"));
     heard(&[("envoy", "hold"), ("log", "hold"), ("log", "release"), ("envoy", "release")]).await;
-    let note = told(&namespace, "Pod", "web", "ContainerExitReleased").await;
+    let note = reported(&namespace, "Pod", "web", "ContainerExitReleased").await;
     assert!(note.starts_with("Container ") && note.ends_with(" exited"), "{note}");
 }

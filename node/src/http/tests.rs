@@ -1,8 +1,10 @@
 //! Requests to servers that say what a test wants.
 
+use std::sync::Arc;
+
 use rustls::ServerConfig;
 use rustls::pki_types::PrivateKeyDer;
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio_rustls::TlsAcceptor;
@@ -18,7 +20,7 @@ async fn serve(
 ) -> (u16, mpsc::UnboundedReceiver<Vec<String>>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
-    let (tell, told) = mpsc::unbounded_channel();
+    let (tell, reported) = mpsc::unbounded_channel();
     tokio::spawn(async move {
         loop {
             let (stream, _) = listener.accept().await.unwrap();
@@ -29,7 +31,7 @@ async fn serve(
             drop(tell.send(lines));
         }
     });
-    (port, told)
+    (port, reported)
 }
 
 async fn talk(stream: impl AsyncRead + AsyncWrite + Unpin, answer: &impl Fn(&str) -> String) -> Vec<String> {
@@ -68,7 +70,7 @@ fn encrypted() -> TlsAcceptor {
 async fn a_request_has_the_headers_of_the_kubelet_unless_it_says_others() {
     let (port, mut requests) = serve(None, |_| says("503 Busy", "later")).await;
     let answer = get(&to(port, "a b?q=ü#x"), LIMIT).await.unwrap();
-    assert_eq!((answer.status.as_u16(), answer.body.as_slice()), (503, b"later".as_slice()));
+    assert_eq!((answer.status().as_u16(), answer.body().as_slice()), (503, b"later".as_slice()));
     let sent = requests.recv().await.unwrap();
     let host = format!("host: 127.0.0.1:{port}");
     assert_eq!(sent[0], "GET /a%20b?q=%C3%BC HTTP/1.1");
@@ -88,7 +90,7 @@ async fn a_request_has_the_headers_of_the_kubelet_unless_it_says_others() {
     }
     assert!(!sent.iter().any(|line| line.starts_with("accept")), "{sent:?}");
     let wrong = Get { headers: vec![header("a b", "")], ..to(port, "/") };
-    assert!(matches!(get(&wrong, LIMIT).await, Err(HttpError::Request(_))));
+    assert!(matches!(get(&wrong, LIMIT).await, Err(HttpError::Unanswered(https::HttpError::Request(_)))));
 }
 
 #[tokio::test]
@@ -101,9 +103,9 @@ async fn redirects_are_followed_on_the_same_host_alone() {
     })
     .await;
     let answer = get(&to(port, "/moved"), LIMIT).await.unwrap();
-    assert_eq!((answer.status.as_u16(), answer.body.as_slice()), (200, b"/there".as_slice()));
+    assert_eq!((answer.status().as_u16(), answer.body().as_slice()), (200, b"/there".as_slice()));
     let answer = get(&to(port, "/away"), LIMIT).await.unwrap();
-    assert_eq!((answer.status.as_u16(), answer.body.as_slice()), (302, b"away".as_slice()));
+    assert_eq!((answer.status().as_u16(), answer.body().as_slice()), (302, b"away".as_slice()));
     assert!(matches!(get(&to(port, "/circle"), LIMIT).await, Err(HttpError::Redirects)));
 }
 
@@ -111,16 +113,16 @@ async fn redirects_are_followed_on_the_same_host_alone() {
 async fn certificates_are_not_checked_and_a_hook_is_repeated_without_encryption() {
     let (port, _requests) = serve(Some(encrypted()), |path| says("200 OK", path)).await;
     let tls = |port| Get { tls: true, ..to(port, "/") };
-    assert_eq!(get(&tls(port), LIMIT).await.unwrap().status.as_u16(), 200);
+    assert_eq!(get(&tls(port), LIMIT).await.unwrap().status().as_u16(), 200);
     let (port, _requests) = serve(None, |path| says("400 Bad Request", path)).await;
-    assert!(matches!(get(&tls(port), LIMIT).await, Err(HttpError::Plain)));
-    assert_eq!(get_even_plain(&tls(port), LIMIT).await.unwrap().status.as_u16(), 400);
+    assert!(matches!(get(&tls(port), LIMIT).await, Err(HttpError::Unanswered(https::HttpError::Plain))));
+    assert_eq!(get_even_plain(&tls(port), LIMIT).await.unwrap().status().as_u16(), 400);
 }
 
 #[tokio::test]
 async fn a_body_is_read_to_its_limit_and_a_server_that_hangs_costs_its_time() {
     let (port, _requests) = serve(None, |_| says("200 OK", &"x".repeat(BODY * 3))).await;
-    assert_eq!(get(&to(port, "/"), LIMIT).await.unwrap().body.len(), BODY);
+    assert_eq!(get(&to(port, "/"), LIMIT).await.unwrap().body().len(), BODY);
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = silent.local_addr().unwrap().port();
     let limit = Duration::from_millis(50);
@@ -130,5 +132,8 @@ async fn a_body_is_read_to_its_limit_and_a_server_that_hangs_costs_its_time() {
     let closed = tokio::net::TcpSocket::new_v4().unwrap();
     closed.bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let port = closed.local_addr().unwrap().port();
-    assert!(matches!(get(&to(port, "/"), LIMIT).await, Err(HttpError::Connect { .. })));
+    assert!(matches!(
+        get(&to(port, "/"), LIMIT).await,
+        Err(HttpError::Unanswered(https::HttpError::Connect { .. }))
+    ));
 }

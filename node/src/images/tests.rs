@@ -20,7 +20,7 @@ use tempfile::TempDir;
 use tokio::sync::OnceCell;
 
 use super::*;
-use crate::testing::{Way, connected, server, told};
+use crate::testing::{Way, connected, reported, server};
 
 /// Registers the API server itself as the server: it has Secrets under the same paths.
 async fn serve_secrets() {
@@ -181,7 +181,7 @@ async fn an_image_is_pulled_and_everybody_is_told() {
     assert_eq!(sandbox.annotations["apps.kruise.io/pulling-image-by"], "kruise-daemon");
     assert_eq!((sandbox.annotations["a"].as_str(), sandbox.labels["c"].as_str()), ("b", "d"));
     assert_eq!((request.image.unwrap().image.as_str(), request.auth), ("busybox:1", None));
-    let note = told("default", KIND, &site.name, "PullImageSucceed").await;
+    let note = reported("default", KIND, &site.name, "PullImageSucceed").await;
     assert!(note.starts_with("Image busybox:1, ecalpsedTime "), "{note}");
 }
 
@@ -209,7 +209,7 @@ async fn a_pull_that_fails_is_tried_again_and_its_owners_are_told() {
     assert_eq!((tag.phase.as_str(), tag.message.as_str()), ("Failed", message));
     assert_eq!((node.status.failed, site.runtime.pulls().len()), (Some(1), 2));
     for (kind, name) in [(KIND, site.name.as_str()), ("ImagePullJob", "job-of-nowhere")] {
-        let note = told("default", kind, name, "PullImageFailed").await;
+        let note = reported("default", kind, name, "PullImageFailed").await;
         assert_eq!(note, format!("Image nowhere/app:1 {message}"));
     }
 }
@@ -394,14 +394,14 @@ async fn an_image_that_came_with_credentials_is_there_for_no_other() {
     assert_eq!((&*tag.phase, &*tag.message), ("Failed", &*format!("not for default/shared-b: {refused}")));
     let asked: Vec<bool> = site.runtime.pulls().iter().map(|pull| pull.auth.is_some()).collect();
     assert_eq!(asked, [true, false]);
-    let note = told("default", "ImagePullJob", "shared-b", "PullImageFailed").await;
+    let note = reported("default", "ImagePullJob", "shared-b", "PullImageFailed").await;
     assert_eq!(note, format!("Image reg:5000/shared:1 {refused}"));
     // An agent that does not know with which credentials it came asks as each.
     site.want(&images(2, json!([owner("shared-b")]))).await;
     let third = |tag: &TagStatus| tag.version == Some(2) && tag.completion_time.is_some();
     let node = site.until("reg:5000/shared", "has a third round", third).await;
-    let told = &node.status.image_statuses["reg:5000/shared"].tags[0].message;
-    assert_eq!(*told, format!("not for default/shared-b: {refused}"), "and the next agent knows it too");
+    let reported = &node.status.image_statuses["reg:5000/shared"].tags[0].message;
+    assert_eq!(*reported, format!("not for default/shared-b: {refused}"), "and the next agent knows it too");
 }
 
 /// Pulls with Secrets begin in one agent and end, or do not, before the next one starts.

@@ -42,7 +42,7 @@ pub(super) struct Tools {
 }
 
 /// What a worker tells.
-pub(super) struct Told {
+pub(super) struct Outcome {
     pub key: Key,
     pub worker: Worker,
     pub report: Report,
@@ -53,7 +53,7 @@ pub(super) struct Told {
 /// What is to be pulled, by whom, and who wants to hear of it.
 pub(super) struct Work {
     pub worker: Worker,
-    pub tell: mpsc::Sender<Told>,
+    pub tell: mpsc::Sender<Outcome>,
     pub key: Key,
     /// What is asked for now: owners and their Secrets may come while it is pulled.
     pub image: watch::Receiver<Image>,
@@ -73,7 +73,7 @@ impl Work {
 
     async fn tell(&self, report: Report, elapsed: Duration) {
         // The receiver lives as long as the workers.
-        drop(self.tell.send(Told { key: self.key.clone(), worker: self.worker, report, elapsed }).await);
+        drop(self.tell.send(Outcome { key: self.key.clone(), worker: self.worker, report, elapsed }).await);
     }
 }
 

@@ -12,7 +12,7 @@ use values::hash::deep_hash;
 
 use super::*;
 use crate::pods;
-use crate::testing::{Node, server, told};
+use crate::testing::{Node, reported, server};
 
 /// A node with its agent.
 struct Site {
@@ -38,7 +38,7 @@ impl Site {
     async fn start(&mut self) {
         let node = &mut self.node;
         let (client, runtimes, metrics, queues) = node.tools().await;
-        let (name, pods) = (node.name.clone(), Arc::new(Pods::default()));
+        let (name, pods) = (node.name.clone(), Arc::new(pods::pods()));
         node.agent.spawn(run(Meta {
             client: client.clone(),
             node: name.clone(),
@@ -156,7 +156,7 @@ async fn an_update_in_place_restarts_a_container_that_shows_an_old_label_once() 
         site.node.runtime.asked().into_iter().filter(|asked| !is_question(asked)).collect();
     let hook = Asked::Exec(format!("main-0-of-{uid}"), vec!["bye".to_owned()]);
     assert!(asked.len() == 2 && asked[0] == hook && is_stop(&asked[1]), "{asked:?}");
-    let note = told(&site.namespace, "Pod", "web", "Killing").await;
+    let note = reported(&site.namespace, "Pod", "web", "Killing").await;
     assert_eq!(note, "Stopping containerID main by container meta restarter");
 }
 
@@ -166,7 +166,7 @@ async fn a_container_that_does_not_tell_its_variables_is_asked_again() {
     site.node.runtime.answer_commands(|_| ExecSyncResponse { exit_code: 127, ..ExecSyncResponse::default() });
     let uid = site.create("web", &clone_set()).await;
     site.runs("web", &uid, 0).await;
-    let told_the_rest = |pod: &Pod| report(pod).is_some_and(|told| !told.contains("extractedEnv"));
+    let told_the_rest = |pod: &Pod| report(pod).is_some_and(|recorded| !recorded.contains("extractedEnv"));
     wait_until(&site.api, "web", "is reported without its variables", told_the_rest).await;
     site.shows("1");
     site.reported("web", &uid, 0, "1").await;

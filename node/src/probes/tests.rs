@@ -14,7 +14,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
 use super::*;
-use crate::testing::{Node, server, told};
+use crate::testing::{Node, reported, server};
 
 /// A node with its agent, and Pods whose UID is made of their name.
 struct Site {
@@ -136,7 +136,7 @@ async fn a_command_that_fails_three_times_is_a_failure_and_says_why() {
     let command = Asked::Exec(format!("main-0-of-{}", site.uid("web")), vec!["fail".into(), "busy".into()]);
     let asked = site.node.runtime.asked();
     assert!(asked.len() >= 3 && asked.iter().all(|asked| *asked == command), "{asked:?}");
-    assert_eq!(told(&site.namespace, "Pod", "web", "KruiseProbeFailed").await, "busy");
+    assert_eq!(reported(&site.namespace, "Pod", "web", "KruiseProbeFailed").await, "busy");
     assert!(site.counted(&["kruise_daemon_probe_total", "exec", "failed"]) >= 3);
     assert_eq!(site.counted(&["kruise_daemon_probe_workers "]), 1);
 }
@@ -151,7 +151,7 @@ async fn two_probes_of_one_container_keep_their_results_and_nothing_more_is_writ
     let events = ["kutter_api_requests_total", "resource=\"events\"", "verb=\"create\""];
     let written = || (site.counted(&["nodepodprobes/status"]), site.counted(&events));
     for (reason, note) in [("KruiseProbeSucceeded", "yes"), ("KruiseProbeFailed", "no")] {
-        assert_eq!(told(&site.namespace, "Pod", "web", reason).await, note);
+        assert_eq!(reported(&site.namespace, "Pod", "web", reason).await, note);
     }
     let before = written();
     site.ran(site.node.runtime.asked().len() + 6).await;

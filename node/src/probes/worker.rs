@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use agent::probes::{Finding, Handler, Key, Outcome, Work};
 use agent::tasks::Worker;
+use cluster::https;
 use cluster::panics::contained;
 use cri::Runtime;
 use jiff::Timestamp;
@@ -16,7 +17,7 @@ use tracing::{debug, error};
 
 use super::looks::Looks;
 use super::metrics::{Counted, Metrics};
-use crate::http::{Answer, Get, HttpError, get};
+use crate::http::{Get, HttpError, get};
 
 /// So much of an output is read.
 const OUTPUT: usize = 10 << 10;
@@ -31,17 +32,17 @@ pub(super) struct Tools {
     pub(super) metrics: Metrics,
     /// When the agent began.
     pub(super) began: Instant,
-    pub(super) tell: mpsc::Sender<Told>,
+    pub(super) tell: mpsc::Sender<ProbeReport>,
 }
 
 /// What a worker tells.
-pub(super) struct Told {
+pub(super) struct ProbeReport {
     pub(super) work: Arc<Work>,
     pub(super) worker: Worker,
     pub(super) finding: Finding,
 }
 
-impl Told {
+impl ProbeReport {
     /// Which probe it is about.
     pub(super) fn key(&self) -> Key {
         self.work.key()
@@ -57,7 +58,7 @@ pub(super) async fn serve(tools: Tools, worker: Worker, work: Arc<Work>, first: 
         match contained(run(&tools, &work)).await {
             Ok(Some(finding)) => {
                 // The receiver lives as long as the workers.
-                drop(tools.tell.send(Told { work: work.clone(), worker, finding }).await);
+                drop(tools.tell.send(ProbeReport { work: work.clone(), worker, finding }).await);
             }
             Ok(None) => {}
             Err(panicked) => {
@@ -119,14 +120,14 @@ async fn check(runtime: &Runtime, work: &Work, id: &str) -> Result<(bool, String
                 headers: headers.clone(),
             };
             match get(&request, limit).await {
-                Ok(Answer { status, body }) if status.is_success() => Ok((true, text(&body))),
-                Ok(Answer { status, body }) if status.is_redirection() => {
-                    Ok((true, format!("Probe terminated redirects, Response body: {}", text(&body))))
+                Ok(answer) if answer.status().is_success() => Ok((true, text(answer.body()))),
+                Ok(answer) if answer.status().is_redirection() => {
+                    Ok((true, format!("Probe terminated redirects, Response body: {}", text(answer.body()))))
                 }
-                Ok(Answer { status, .. }) => {
-                    Ok((false, format!("HTTP probe failed with statuscode: {}", status.as_u16())))
+                Ok(answer) => {
+                    Ok((false, format!("HTTP probe failed with statuscode: {}", answer.status().as_u16())))
                 }
-                Err(HttpError::Request(error)) => Err(error.to_string()),
+                Err(HttpError::Unanswered(https::HttpError::Request(error))) => Err(error.to_string()),
                 Err(error) => Ok((false, format!("Get {path:?}: {error}"))),
             }
         }

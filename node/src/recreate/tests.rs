@@ -10,7 +10,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
 use super::*;
-use crate::testing::{Node, server, told};
+use crate::testing::{Node, reported, server};
 
 /// A node with a Pod `web` of containers `a` and `b`, and its agent.
 struct Site {
@@ -24,7 +24,7 @@ impl Site {
         let namespace = server().await.namespace("recreate").await;
         let mut node = Node::new();
         let (client, runtimes, metrics, queues) = node.tools().await;
-        let requests = Arc::default();
+        let requests = Arc::new(requests());
         let name = node.name.clone();
         node.agent.spawn(run(Recreate { client, node: name, runtimes, metrics, queues, requests }));
         let api = Api::namespaced_with(server().await.client(), &namespace, &REQUESTS.api_resource());
@@ -85,9 +85,8 @@ impl Site {
         what: &str,
         holds: impl Fn(&ContainerRecreateRequest) -> bool,
     ) -> ContainerRecreateRequest {
-        let read = |object: &DynamicObject| {
-            ContainerRecreateRequest::read(&serde_json::to_string(object).unwrap()).unwrap()
-        };
+        let read =
+            |object: &DynamicObject| serde_json::from_value(serde_json::to_value(object).unwrap()).unwrap();
         read(&wait_until(&self.api, name, what, |object| holds(&read(object))).await)
     }
 
@@ -132,7 +131,7 @@ async fn a_container_is_restarted_and_everybody_is_told() {
     let after = site.completed("one").await;
     assert_eq!((state(&after, "a").phase.clone(), after.status.message.as_str()), (Phase::Succeeded, ""));
     assert!(after.status.completion_time.is_some());
-    let note = told(&site.namespace, "Pod", "web", "Killing").await;
+    let note = reported(&site.namespace, "Pod", "web", "Killing").await;
     assert_eq!(note, "Stopping container a by ContainerRecreateRequest one");
     assert_eq!(site.asked(1).await.len(), 1);
 }
@@ -212,7 +211,7 @@ async fn a_hook_that_fails_is_told_and_stops_nothing_from_going_on() {
     let words = ["/.kruise-exit/hook", "wait", "--no-wait", "--name=a"].map(str::to_owned);
     let ran = Asked::Exec(site.id("a", 0), words.into());
     assert_eq!(site.asked(2).await, [ran, site.stop("a", 0, 2)], "no less than two seconds");
-    assert_eq!(told(&site.namespace, "Pod", "web", "FailedPreStopHook").await, "PreStopHook failed");
+    assert_eq!(reported(&site.namespace, "Pod", "web", "FailedPreStopHook").await, "PreStopHook failed");
 }
 
 #[tokio::test]

@@ -14,7 +14,7 @@ use crate::workload::store::{self, Identity, Kept, Store};
 const KIND: ConfigurationKind = ConfigurationKind::Mutating;
 
 /// What our MutatingWebhookConfiguration says.
-pub(in crate::sidecarset) struct Reviewed {
+pub(super) struct Reviewed {
     uid: Box<str>,
     resource_version: Box<str>,
     /// `None` where no Pods are registered.
@@ -56,8 +56,8 @@ pub(super) fn key() -> Key {
     store::key(KIND.name())
 }
 
-/// Keeps it current. Ends never.
-pub(in crate::sidecarset) async fn keep_current(client: &Client, reviewed: &Store<Reviewed>) {
+/// Keeps it current. Never returns.
+pub(super) async fn keep_current(client: &Client, reviewed: &Store<Reviewed>) {
     let kind = MUTATING_WEBHOOKS.api_resource();
     let by_name = Config::default().fields(&format!("metadata.name={}", KIND.name()));
     follow(Api::<WatchedObject>::all_with(client.clone(), &kind), by_name, reviewed).await;

@@ -1,11 +1,13 @@
 use super::*;
 use crate::fake;
 use crate::sidecarset::tests::{Site, pod, set};
-use crate::workload::builder::Reconciler;
 use crate::workload::store::follow::Sink;
+use cluster::queue;
+use cluster::triggers::forward;
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicU16, Ordering};
-use tokio::time::advance;
+use tokio::task::{JoinHandle, yield_now};
+use tokio::time::sleep;
 
 /// A ready Pod without sidecars, owned by a workload.
 fn missed_pod(name: &str) -> Value {
@@ -29,32 +31,49 @@ fn watched(evict: Option<&str>) -> Value {
     set
 }
 
-fn metrics() -> Metrics {
-    Metrics::register(&prometheus::Registry::new(), "test").unwrap()
+/// The accounts of a site, as they are kept.
+struct Desk {
+    accounts: Arc<Accounts>,
+    queue: JoinHandle<()>,
 }
 
-fn keeper<'c>(site: &'c Site, metrics: &'c Metrics) -> Keeper<'c> {
-    let client = site.controller.client.clone();
-    let mut keeper = Keeper::new(&site.controller, metrics, client, "kruise-system");
-    keeper.evictions = begun();
-    keeper
+impl Desk {
+    fn open(site: &Site) -> Self {
+        Self::counting(site, site.context.metrics.clone())
+    }
+
+    fn counting(site: &Site, metrics: Arc<Metrics>) -> Self {
+        let (sender, keys) = site.accounts.lock().unwrap().take().unwrap();
+        let context = Context { metrics: metrics.clone(), ..site.context.clone() };
+        let accounts = Arc::new(Accounts::new(&context, site.controller.clone()));
+        accounts.memory.try_lock().unwrap().evictions = begun();
+        sender.send(Key::Records).unwrap();
+        let changes = forward(site.controller.sets.subscribe(), sender, of_set);
+        let (event_sender, _told) = cluster::event_sender::event_sender("Reconcile");
+        let kept = accounts.clone();
+        let queue = tokio::spawn(async move {
+            let work = queue::run(SETTINGS, &metrics.queues, &event_sender, keys, kept);
+            tokio::join!(work, changes);
+        });
+        Self { accounts, queue }
+    }
+
+    /// Admission is registered for all Pods.
+    fn register(&self) {
+        self.register_for("1", &json!({}));
+    }
+
+    fn register_for(&self, version: &str, namespaces: &Value) {
+        let webhooks = json!([{"name": "mpod.kb.io", "namespaceSelector": namespaces}]);
+        let metadata = json!({"name": reviewed::key().1, "uid": "u", "resourceVersion": version});
+        let object = json!({"metadata": metadata, "webhooks": webhooks});
+        Sink::see(&self.accounts.reviewed, serde_json::from_value(object).unwrap());
+    }
 }
 
 /// Evictions that have waited for what an earlier leader evicted.
 fn begun() -> Evictions {
     Evictions::new(now().now - jiff::SignedDuration::from_secs(20))
-}
-
-/// Admission is registered for all Pods.
-fn register(site: &Site) {
-    register_for(site, "1", &json!({}));
-}
-
-fn register_for(site: &Site, version: &str, namespaces: &Value) {
-    let webhooks = json!([{"name": "mpod.kb.io", "namespaceSelector": namespaces}]);
-    let metadata = json!({"name": reviewed::key().1, "uid": "u", "resourceVersion": version});
-    let object = json!({"metadata": metadata, "webhooks": webhooks});
-    Sink::see(&site.controller.reviewed, serde_json::from_value(object).unwrap());
 }
 
 /// Answers with Pods that are as they were.
@@ -63,12 +82,8 @@ fn unchanged(request: &fake::Request<'_>) -> Option<(u16, String)> {
     of_pod.then(|| (200, missed_pod(request.path.rsplit('/').next().unwrap()).to_string()))
 }
 
-/// Rounds for this many seconds.
-async fn rounds(keeper: &mut Keeper<'_>, seconds: u64) {
-    for _ in 0..seconds {
-        keeper.round().await;
-        advance(ROUND).await;
-    }
+async fn seconds(number: u64) {
+    sleep(Duration::from_secs(number)).await;
 }
 
 /// What the annotation said each time it was written.
@@ -92,9 +107,8 @@ async fn an_account_is_written_once_and_again_only_when_it_changes() {
     let pods = [pod("fine", 10, 2), missed_pod("a"), missed_pod("b")];
     let site = Site::open(&watched(None), pods, |_| None);
     site.reconcile().await.unwrap();
-    let metrics = metrics();
-    let mut keeper = keeper(&site, &metrics);
-    rounds(&mut keeper, 60).await;
+    Desk::open(&site);
+    seconds(60).await;
     let written = published(&site);
     assert_eq!(written.len(), 1, "{written:#?}");
     let counts =
@@ -107,9 +121,9 @@ async fn an_account_is_written_once_and_again_only_when_it_changes() {
         let mut gone = missed_pod("a");
         gone["metadata"]["resourceVersion"] = json!("90");
         site.controller.pods.gone(&serde_json::from_value(gone).unwrap());
-        rounds(&mut keeper, 1).await;
+        seconds(1).await;
     }
-    rounds(&mut keeper, 60).await;
+    seconds(60).await;
     let written = published(&site);
     assert!((2..4).contains(&written.len()), "{written:#?}");
     assert_eq!(written.last().unwrap()["reasons"][0]["pods"], json!(["shop/b", "shop/c"]));
@@ -119,12 +133,11 @@ async fn an_account_is_written_once_and_again_only_when_it_changes() {
 async fn every_missed_pod_is_told_of_once_naming_both() {
     let site = Site::open(&watched(None), [missed_pod("a"), missed_pod("b")], |_| None);
     site.reconcile().await.unwrap();
-    let metrics = metrics();
-    let mut keeper = keeper(&site, &metrics);
-    rounds(&mut keeper, 30).await;
-    let told = site.with("SidecarMissed");
-    assert_eq!(told.len(), 2, "{told:#?}");
-    let event: Value = serde_json::from_str(told[0].splitn(3, ' ').nth(2).unwrap()).unwrap();
+    Desk::open(&site);
+    seconds(30).await;
+    let reported = site.with("SidecarMissed");
+    assert_eq!(reported.len(), 2, "{reported:#?}");
+    let event: Value = serde_json::from_str(reported[0].splitn(3, ' ').nth(2).unwrap()).unwrap();
     let names = [&event["regarding"]["name"], &event["related"]["name"], &event["type"]];
     assert_eq!(names, [&json!("a"), &json!("log"), &json!("Warning")]);
     assert_eq!(event["note"], format!("SidecarSet log: {}", Reason::Missed));
@@ -132,18 +145,28 @@ async fn every_missed_pod_is_told_of_once_naming_both() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_event_that_another_leader_wrote_is_not_written_again() {
+    let site = Site::open(&watched(None), [missed_pod("a")], |request| {
+        request.body.contains("SidecarMissed").then(|| fake::conflict("AlreadyExists"))
+    });
+    site.reconcile().await.unwrap();
+    Desk::open(&site);
+    seconds(60).await;
+    assert_eq!((site.with("SidecarMissed").len(), published(&site).len()), (1, 1));
+}
+
+#[tokio::test(start_paused = true)]
 async fn events_are_bounded_in_number_and_rate() {
     let pods = (0..200).map(|number| missed_pod(&format!("p{number}")));
     let site = Site::open(&watched(None), pods, |_| None);
     site.reconcile().await.unwrap();
-    let metrics = metrics();
-    let mut keeper = keeper(&site, &metrics);
-    rounds(&mut keeper, 2).await;
+    Desk::open(&site);
+    seconds(2).await;
     assert_eq!(site.with("SidecarMissed").len(), EVENTS.0 as usize);
-    rounds(&mut keeper, 60).await;
-    let told = site.with("SidecarMissed").len();
-    assert!((100..130).contains(&told), "{told}: one more in each second");
-    rounds(&mut keeper, 200).await;
+    seconds(60).await;
+    let reported = site.with("SidecarMissed").len();
+    assert!((100..130).contains(&reported), "{reported}: one more in each second");
+    seconds(200).await;
     assert_eq!(site.with("SidecarMissed").len(), 200);
 }
 
@@ -154,11 +177,10 @@ async fn a_write_that_is_refused_is_tried_again_after_a_while() {
         patched.then(|| (500, fake::status(500)))
     });
     site.reconcile().await.unwrap();
-    let metrics = metrics();
-    let mut keeper = keeper(&site, &metrics);
-    rounds(&mut keeper, 100).await;
+    Desk::open(&site);
+    seconds(100).await;
     let tries = published(&site).len();
-    assert!((5..9).contains(&tries), "{tries}, with growing pauses");
+    assert!((5..12).contains(&tries), "{tries}, with growing pauses");
     assert_eq!(site.with("SidecarMissed").len(), 1, "Events do not wait for it");
 }
 
@@ -166,12 +188,11 @@ async fn a_write_that_is_refused_is_tried_again_after_a_while() {
 async fn missed_pods_are_evicted_only_where_that_is_wanted() {
     for (evict, expected) in [(None, 0), (Some("1"), 1), (Some("0"), 0)] {
         let site = Site::open(&watched(evict), [missed_pod("a"), missed_pod("b")], unchanged);
-        register(&site);
         site.reconcile().await.unwrap();
-        let metrics = metrics();
-        let mut keeper = keeper(&site, &metrics);
-        rounds(&mut keeper, 3).await;
-        rounds(&mut keeper, 3).await;
+        let desk = Desk::open(&site);
+        desk.register();
+        seconds(3).await;
+        seconds(3).await;
         let evicted = site.with("/eviction ");
         assert_eq!(evicted.len(), expected, "{evict:?}: {evicted:#?}");
         if let Some(eviction) = evicted.first() {
@@ -195,12 +216,11 @@ async fn an_eviction_that_a_budget_refuses_is_told_of_and_others_are_tried() {
         }
         unchanged(request)
     });
-    register(&site);
     site.reconcile().await.unwrap();
-    let metrics = metrics();
-    let mut keeper = keeper(&site, &metrics);
-    rounds(&mut keeper, 3).await;
-    rounds(&mut keeper, 20).await;
+    let desk = Desk::open(&site);
+    desk.register();
+    seconds(3).await;
+    seconds(20).await;
     let evicted = site.with("/eviction ");
     let named =
         |name: &str| evicted.iter().filter(|request| request.contains(&format!("pods/{name}/evi"))).count();
@@ -213,12 +233,11 @@ async fn an_eviction_that_a_budget_refuses_is_told_of_and_others_are_tried() {
 async fn a_pod_whose_budget_has_nothing_left_is_evicted_when_it_has() {
     let site = Site::open(&watched(Some("1")), [missed_pod("a")], unchanged);
     site.budget("web", 0);
-    register(&site);
     site.reconcile().await.unwrap();
-    let metrics = metrics();
-    let mut keeper = keeper(&site, &metrics);
-    rounds(&mut keeper, 3).await;
-    rounds(&mut keeper, 20).await;
+    let desk = Desk::open(&site);
+    desk.register();
+    seconds(3).await;
+    seconds(20).await;
     assert_eq!(
         (site.with("/eviction ").len(), site.with("GET /api/v1/namespaces/shop/pods/a").len()),
         (0, 1)
@@ -227,8 +246,8 @@ async fn a_pod_whose_budget_has_nothing_left_is_evicted_when_it_has() {
     assert!(said.contains("PodUnavailableBudget web has nothing left"), "{said}");
     site.budget("web", 1);
     // As after its pause: the clock of evictions is that of the world, of which this test sees only the first moment.
-    keeper.evictions = begun();
-    rounds(&mut keeper, 2).await;
+    desk.accounts.memory.lock().await.evictions = begun();
+    seconds(2).await;
     assert_eq!(site.with("/eviction ").len(), 1);
 }
 
@@ -242,20 +261,19 @@ async fn an_event_that_was_not_written_is_told_again() {
         (is_event && code != 0).then(|| (code, fake::status(code)))
     });
     site.reconcile().await.unwrap();
-    let metrics = metrics();
-    let mut keeper = keeper(&site, &metrics);
-    rounds(&mut keeper, 30).await;
+    Desk::open(&site);
+    seconds(30).await;
     let tried = site.with("SidecarMissed").len();
     assert!(tried > 0);
     code.store(0, Ordering::SeqCst);
-    rounds(&mut keeper, 200).await;
+    seconds(200).await;
     assert_eq!(site.with("SidecarMissed").len(), tried + 2);
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_metrics_go_with_the_sidecar_set_and_with_the_leader() {
     let registry = prometheus::Registry::new();
-    let metrics = Metrics::register(&registry, "test").unwrap();
+    let metrics = Arc::new(Metrics::register(&registry, "test").unwrap());
     let series = || {
         let families = registry.gather();
         let family = families.iter().find(|family| family.name() == "kutter_sidecarset_pods");
@@ -263,10 +281,12 @@ async fn the_metrics_go_with_the_sidecar_set_and_with_the_leader() {
     };
     let site = Site::open(&watched(None), [missed_pod("a")], |_| None);
     site.reconcile().await.unwrap();
-    let mut keeper = keeper(&site, &metrics);
-    rounds(&mut keeper, 2).await;
+    let Desk { accounts, queue } = Desk::counting(&site, metrics);
+    seconds(2).await;
     assert_eq!(series(), 3);
-    drop(keeper);
+    queue.abort();
+    drop((queue.await, accounts));
+    yield_now().await;
     assert_eq!(series(), 0);
 }
 
@@ -274,12 +294,11 @@ async fn the_metrics_go_with_the_sidecar_set_and_with_the_leader() {
 async fn a_registration_that_changes_counts_at_once_and_is_never_asked_for() {
     let site = Site::open(&watched(None), [missed_pod("a")], |_| None);
     site.reconcile().await.unwrap();
-    let metrics = metrics();
-    let mut keeper = keeper(&site, &metrics);
+    let desk = Desk::open(&site);
     let mut missed = Vec::new();
     for (version, selector) in [("1", json!({"matchLabels": {"tier": "web"}})), ("2", json!({}))] {
-        register_for(&site, version, &selector);
-        rounds(&mut keeper, 120).await;
+        desk.register_for(version, &selector);
+        seconds(120).await;
         missed.push(published(&site).last().unwrap()["missed"].clone());
     }
     assert_eq!(missed, [json!(0), json!(1)]);
@@ -290,36 +309,33 @@ async fn a_registration_that_changes_counts_at_once_and_is_never_asked_for() {
 async fn nothing_is_evicted_while_admission_is_not_registered() {
     let site = Site::open(&watched(Some("1")), [missed_pod("a")], unchanged);
     site.reconcile().await.unwrap();
-    let metrics = metrics();
-    let mut keeper = keeper(&site, &metrics);
-    rounds(&mut keeper, 3).await;
-    rounds(&mut keeper, 20).await;
+    let desk = Desk::open(&site);
+    seconds(3).await;
+    seconds(20).await;
     assert!(site.with("/eviction ").is_empty());
     assert_eq!(published(&site).last().unwrap()["reasons"][1]["reason"], "NotRegistered");
-    register(&site);
-    rounds(&mut keeper, 1).await;
+    desk.register();
+    seconds(2).await;
     assert_eq!(site.with("/eviction ").len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_is_evicted_for_one_sidecarset_is_away_for_the_other() {
-    let mut site = Site::open(&watched(Some("1")), [missed_pod("a"), missed_pod("b")], unchanged);
+    let site = Site::open(&watched(Some("1")), [missed_pod("a"), missed_pod("b")], unchanged);
     let mut other = watched(Some("1"));
     other["metadata"]["name"] = json!("mesh");
     other["metadata"]["uid"] = json!("mesh");
     let mut world = site.controller.index.world().as_ref().clone();
     world.apply(Watched::SidecarSet, &other.to_string()).unwrap();
-    site.controller.index = Arc::new(informers::Index::fixed(world));
+    site.controller.index.publish(world);
     site.controller.sets.apply(RolloutSet::read(&other.to_string()).unwrap());
-    register(&site);
     for name in ["log", "mesh"] {
         site.controller.reconcile(&name.into()).await.unwrap();
     }
-    let metrics = metrics();
-    let mut keeper = keeper(&site, &metrics);
-    rounds(&mut keeper, 3).await;
-    rounds(&mut keeper, 20).await;
-    assert_eq!(keeper.sets.len(), 2);
+    let desk = Desk::open(&site);
+    desk.register();
+    seconds(3).await;
+    seconds(20).await;
     // Another one comes with the sidecars of both; then the next one goes.
     for (evicted, come) in [("a", "c"), ("b", "d")] {
         let evictions = site.with("/eviction ");
@@ -331,7 +347,7 @@ async fn a_pod_that_is_evicted_for_one_sidecarset_is_away_for_the_other() {
         let mut come = missed_pod(come);
         come["metadata"]["annotations"] = json!({"kruise.io/sidecarset-injected-list": "log,mesh"});
         site.controller.pods.see(serde_json::from_value(come).unwrap());
-        rounds(&mut keeper, 20).await;
+        seconds(20).await;
     }
     assert_eq!(site.with("/eviction ").len(), 2);
     for (name, uid) in [("log", "set"), ("mesh", "mesh")] {
@@ -341,38 +357,19 @@ async fn a_pod_that_is_evicted_for_one_sidecarset_is_away_for_the_other() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_has_waited_longest_is_looked_at_first() {
-    let site = Site::open(&watched(None), [missed_pod("a")], |_| None);
-    let metrics = metrics();
-    let mut keeper = keeper(&site, &metrics);
-    keeper.due.insert("z".into(), Instant::now());
-    advance(ROUND).await;
-    for number in 0..100 {
-        keeper.due.insert(format!("a{number}").into(), Instant::now());
-    }
-    keeper.round().await;
-    assert!(!keeper.due.contains_key("z"));
-}
-
-/// Somebody replaces a SidecarSet as a whole, without our annotation and with other selectors.
-#[tokio::test(start_paused = true)]
 async fn what_was_selected_before_is_remembered_where_the_annotation_is_lost() {
     let mut set = watched(None);
     set["spec"]["selector"]["matchLabels"]["app"] = json!("db");
-    let mut site = Site::open(&set, [missed_pod("a")], |_| None);
+    let site = Site::open(&set, [missed_pod("a")], |_| None);
     site.reconcile().await.unwrap();
-    let metrics = metrics();
-    let mut before = keeper(&site, &metrics);
-    rounds(&mut before, 3).await;
-    let known = std::mem::take(&mut before.sets);
-    drop(before);
-    let mut world = site.controller.index.world().as_ref().clone();
-    world.apply(Watched::SidecarSet, &watched(None).to_string()).unwrap();
-    site.controller.index = Arc::new(informers::Index::fixed(world));
-    let mut after = keeper(&site, &metrics);
-    after.sets = known;
-    advance(WRITES).await;
-    rounds(&mut after, 3).await;
+    Desk::open(&site);
+    seconds(3).await;
+    let (mut set, mut world) = (watched(None), (*site.controller.index.world()).clone());
+    set["metadata"]["resourceVersion"] = json!("900");
+    world.apply(Watched::SidecarSet, &set.to_string()).unwrap();
+    site.controller.sets.apply(RolloutSet::read(&set.to_string()).unwrap());
+    site.controller.index.publish(world);
+    seconds(10).await;
     let said = published(&site).last().unwrap().clone();
     assert_eq!((&said["missed"], &said["reasons"][0]["reason"]), (&json!(0), &json!("CreatedBefore")));
 }
@@ -382,12 +379,11 @@ async fn why_a_pod_is_not_evicted_goes_with_the_pod_and_with_the_wish() {
     for wish_ends in [false, true] {
         let site = Site::open(&watched(Some("1")), [missed_pod("a")], |_| None);
         site.reconcile().await.unwrap();
-        let metrics = metrics();
-        let mut keeper = keeper(&site, &metrics);
-        rounds(&mut keeper, 3).await;
-        rounds(&mut keeper, 20).await;
-        let told = || published(&site).last().unwrap().to_string().contains("NotRegistered");
-        assert!(told());
+        Desk::open(&site);
+        seconds(3).await;
+        seconds(20).await;
+        let reported = || published(&site).last().unwrap().to_string().contains("NotRegistered");
+        assert!(reported());
         if wish_ends {
             let mut set = watched(None);
             set["metadata"]["resourceVersion"] = json!("900");
@@ -397,7 +393,7 @@ async fn why_a_pod_is_not_evicted_goes_with_the_pod_and_with_the_wish() {
             gone["metadata"]["resourceVersion"] = json!("90");
             site.controller.pods.gone(&serde_json::from_value(gone).unwrap());
         }
-        rounds(&mut keeper, 20).await;
-        assert!(!told(), "{wish_ends}");
+        seconds(20).await;
+        assert!(!reported(), "{wish_ends}");
     }
 }

@@ -22,7 +22,7 @@ use crate::workload::store::Kept;
 use crate::workload::store::follow::readable;
 
 /// Longest time for the first list of all Pods.
-const PATIENCE: Duration = Duration::from_secs(15);
+const TIMEOUT: Duration = Duration::from_secs(15);
 /// Pods per page of a list.
 const PAGE: usize = 100;
 
@@ -105,7 +105,7 @@ impl Pods {
         if self.namespaces.is_complete(namespace) {
             return Ok(());
         }
-        let listed = timeout(PATIENCE, self.synced()).await;
+        let listed = timeout(TIMEOUT, self.synced()).await;
         listed.map_err(|_| ReconcileError::NotListed(PODS.kind))?;
         let _one_at_a_time = self.namespaces.listing.lock().await;
         if self.namespaces.is_complete(namespace) {

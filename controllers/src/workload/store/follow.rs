@@ -1,11 +1,15 @@
 //! Keeps what is known of one kind current: by a watch, and by what our own writes return.
 
-use api::kinds::Object;
+use std::sync::Arc;
+
+use api::kinds::{Object, ObjectMeta};
 use cluster::ApiError;
 pub(crate) use cluster::follow::{Sink, follow, follow_all, readable};
-use cluster::watched::WatchedObject;
-use cluster::write::unless_outdated;
+use cluster::resource::Resource;
+use cluster::watched::{Key, WatchedObject};
+use cluster::write::{self, unless_outdated};
 use kinds::workload::seen::Seen;
+use kube::Client;
 use serde::de::DeserializeOwned;
 
 use super::{Identity, Kept, Store};
@@ -18,6 +22,11 @@ pub(crate) trait Readable: Kept + Sized {
     /// # Errors
     /// The text is no such object.
     fn read(json: &str) -> Result<Self, serde_json::Error>;
+
+    /// Whether nothing holds an object any more that is being deleted: an answer to a write shows it as it was at last.
+    fn is_gone(&self) -> bool {
+        false
+    }
 }
 
 /// An object that is kept as it is, and found by its namespace.
@@ -46,20 +55,18 @@ where
     fn read(json: &str) -> Result<Self, serde_json::Error> {
         serde_json::from_str(json)
     }
+
+    fn is_gone(&self) -> bool {
+        is_gone(&self.metadata)
+    }
 }
 
-/// Leads a watch to a store that keeps what `read` makes of the objects.
-pub(crate) struct Sifted<'a, T: Kept, R> {
-    stored: &'a Store<T>,
-    read: R,
+/// Whether this is an object that is being deleted, and that nothing holds any more.
+pub(crate) fn is_gone(metadata: &ObjectMeta) -> bool {
+    metadata.deletion_timestamp.is_some() && metadata.finalizers.is_empty()
 }
 
 impl<T: Kept> Store<T> {
-    /// Where a watch leads whose objects are kept as `read` makes them; of which it makes nothing is as good as gone.
-    pub(crate) fn sifted<R: Fn(&WatchedObject) -> Option<T> + Sync>(&self, read: R) -> Sifted<'_, T, R> {
-        Sifted { stored: self, read }
-    }
-
     /// Takes in the answer to a write of ours to an object of this kind; false where that is gone or in another state.
     ///
     /// # Errors
@@ -73,8 +80,38 @@ impl<T: Kept> Store<T> {
         T: Readable,
     {
         let Some(text) = unless_outdated(answer)? else { return Ok(false) };
-        self.written(T::read(&text).map_err(ReconcileError::of_object(kind))?);
+        let object = T::read(&text).map_err(ReconcileError::of_object(kind))?;
+        if object.is_gone() {
+            self.deleted(&object.key(), object.resource_version());
+        } else {
+            self.written(object);
+        }
         Ok(true)
+    }
+
+    /// Reads an object and takes it in, or that there is none.
+    ///
+    /// # Errors
+    /// The API server refuses, can't be reached, or answers with something else.
+    pub(crate) async fn read(
+        &self,
+        client: &Client,
+        resource: &Resource<'static>,
+        key: &Key,
+    ) -> Result<Option<Arc<T>>, ReconcileError>
+    where
+        T: Readable,
+    {
+        // The version before: what comes into being meanwhile is younger.
+        let known = self.get(key);
+        let text = write::get(client, &resource.namespaced(&key.0).name(&key.1)).await?;
+        let read = text.map(|text| T::read(&text)).transpose();
+        let read = read.map_err(ReconcileError::of_object(resource.kind))?.map(Arc::new);
+        match &read {
+            Some(read) => self.written(read.clone()),
+            None => known.iter().for_each(|known| self.deleted(key, known.resource_version())),
+        }
+        Ok(read)
     }
 
     /// Takes in the answer to a deletion of ours: the object as it ends where something holds it, else it is gone.
@@ -86,30 +123,9 @@ impl<T: Kept> Store<T> {
     }
 }
 
-impl<T: Kept, R: Fn(&WatchedObject) -> Option<T> + Sync> Sink for Sifted<'_, T, R> {
-    fn list_begins(&self) {
-        self.stored.list_begins();
-    }
-
-    fn see(&self, object: WatchedObject) {
-        match (self.read)(&object) {
-            Some(read) => self.stored.apply(read),
-            None => self.gone(&object),
-        }
-    }
-
-    fn gone(&self, object: &WatchedObject) {
-        self.stored.delete(&object.key(), object.resource_version());
-    }
-
-    fn list_ends(&self) {
-        self.stored.list_ends();
-    }
-}
-
 impl<T: Readable> Sink for Store<T> {
     fn list_begins(&self) {
-        Self::list_begins(self);
+        self.0.list_begins();
     }
 
     fn see(&self, object: WatchedObject) {
@@ -121,6 +137,26 @@ impl<T: Readable> Sink for Store<T> {
     }
 
     fn list_ends(&self) {
-        Self::list_ends(self);
+        self.0.list_ends();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use api::kinds::ephemeraljob::EphemeralJob;
+    use serde_json::json;
+
+    #[test]
+    fn an_answer_that_shows_an_object_without_its_last_finalizer_takes_it_away() {
+        let store: Store<EphemeralJob> = Store::default();
+        for (version, finalizers, is_there) in
+            [("1", vec!["a", "b"], true), ("2", vec!["b"], true), ("3", vec![], false)]
+        {
+            let metadata = json!({"namespace": "shop", "name": "a", "uid": "u", "resourceVersion": version,
+                "deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": finalizers});
+            assert!(store.take_in("EphemeralJob", Ok(json!({"metadata": metadata}).to_string())).unwrap());
+            assert_eq!(store.get(&("shop".to_owned(), "a".to_owned())).is_some(), is_there, "{version}");
+        }
     }
 }

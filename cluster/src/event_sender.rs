@@ -11,13 +11,13 @@ const WAITING: usize = 4096;
 
 /// Where a controller leaves its Events.
 #[derive(Clone)]
-pub struct Teller {
+pub struct EventSender {
     action: &'static str,
-    events: mpsc::Sender<Told>,
+    events: mpsc::Sender<PendingEvent>,
 }
 
 /// An Event that waits to be written.
-pub struct Told {
+pub struct PendingEvent {
     action: &'static str,
     object: ObjectReference,
     /// What it says.
@@ -25,15 +25,15 @@ pub struct Told {
 }
 
 /// Events of what `action` names, and where they come out.
-pub fn teller(action: &'static str) -> (Teller, mpsc::Receiver<Told>) {
-    let (events, told) = mpsc::channel(WAITING);
-    (Teller { action, events }, told)
+pub fn event_sender(action: &'static str) -> (EventSender, mpsc::Receiver<PendingEvent>) {
+    let (events, reported) = mpsc::channel(WAITING);
+    (EventSender { action, events }, reported)
 }
 
-impl Teller {
+impl EventSender {
     /// Has an Event about `object` written; where too many wait, it is dropped.
     pub fn tell(&self, object: ObjectReference, event: Event) {
-        drop(self.events.try_send(Told { action: self.action, object, event }));
+        drop(self.events.try_send(PendingEvent { action: self.action, object, event }));
     }
 
     /// Tells that `controller` panicked at `object`.
@@ -43,18 +43,18 @@ impl Teller {
              not concerned. Please report it"
         );
         let event = Event { warning: true, reason: "ReconcilePanicked", message };
-        drop(self.events.try_send(Told { action: "Reconcile", object, event }));
+        drop(self.events.try_send(PendingEvent { action: "Reconcile", object, event }));
     }
 }
 
 /// Writes the Events until nobody leaves any more.
-pub async fn write(recorder: &Recorder, events: &mut mpsc::Receiver<Told>) {
-    while let Some(told) = events.recv().await {
-        told.write(recorder).await;
+pub async fn write(recorder: &Recorder, events: &mut mpsc::Receiver<PendingEvent>) {
+    while let Some(reported) = events.recv().await {
+        reported.write(recorder).await;
     }
 }
 
-impl Told {
+impl PendingEvent {
     /// Writes it.
     pub async fn write(self, recorder: &Recorder) {
         let Self { action, object, event } = self;
