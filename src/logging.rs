@@ -27,8 +27,8 @@ pub(crate) fn start(level: i32, format: &str) {
 
 fn to<W: for<'a> MakeWriter<'a> + Send + Sync + 'static>(writer: W, level: i32, format: &str) -> Dispatch {
     let fields = debug_fn(|writer, field, value| match field.name() {
-        "message" => write!(writer, "{}", told(value)),
-        name => write!(writer, "{name}={}", told(value)),
+        "message" => write!(writer, "{}", reported(value)),
+        name => write!(writer, "{name}={}", reported(value)),
     });
     let builder = tracing_subscriber::fmt()
         .with_max_level(filter(level))
@@ -48,7 +48,7 @@ fn filter(level: i32) -> LevelFilter {
 }
 
 /// As much of what a value says as a line shows.
-fn told(value: &dyn Debug) -> String {
+fn reported(value: &dyn Debug) -> String {
     let mut beginning = Beginning(String::new());
     if write!(beginning, "{value:?}").is_err() {
         beginning.0.push_str("...");
@@ -140,11 +140,11 @@ impl Visit for Fields {
     }
 
     fn record_str(&mut self, field: &Field, value: &str) {
-        self.add(field, told(&format_args!("{value}")));
+        self.add(field, reported(&format_args!("{value}")));
     }
 
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
-        self.add(field, told(value));
+        self.add(field, reported(value));
     }
 }
 
@@ -189,8 +189,11 @@ mod tests {
             tracing::debug!("a detail");
         };
         let text = written("text", log);
-        let told = "not placed name=\"web\" missing=3 ready=true reason=no room\n";
-        assert!(text.ends_with(&format!("ERROR call{{path=\"/x\"}}: {}: {told}", module_path!())), "{text}");
+        let reported = "not placed name=\"web\" missing=3 ready=true reason=no room\n";
+        assert!(
+            text.ends_with(&format!("ERROR call{{path=\"/x\"}}: {}: {reported}", module_path!())),
+            "{text}"
+        );
         let mut line: Value = serde_json::from_str(&written("json", log)).unwrap();
         assert!(line["timestamp"].take().is_string());
         let fields =

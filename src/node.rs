@@ -26,7 +26,7 @@ use node::images::records::Records;
 use node::images::{self, Images};
 use node::meta::{self, Meta};
 use node::metrics::Metrics;
-use node::pods::{self, Pods};
+use node::pods;
 use node::probes::{self, Probing};
 use node::recreate::{self, Recreate};
 use prometheus::Registry;
@@ -186,7 +186,7 @@ impl Agent {
             metrics: self.metrics.clone(),
             synced: synced.clone(),
         }));
-        let requests = Arc::new(recreate::Requests::default());
+        let requests = Arc::new(recreate::requests());
         tasks.spawn(recreate::run(Recreate {
             client: self.client("crr")?,
             node: self.node.clone(),
@@ -218,7 +218,7 @@ impl Agent {
 
     /// Starts the parts that follow the Pods of the node.
     fn start_with_pods(&self, gates: &FeatureGates, tasks: &mut JoinSet<()>) -> anyhow::Result<()> {
-        let pods = Arc::new(Pods::default());
+        let pods = Arc::new(pods::pods());
         let (client, node) = (self.client("containermeta")?, self.node.clone());
         tasks.spawn(meta::run(Meta {
             client: client.clone(),

@@ -21,6 +21,7 @@ use cluster::client::Connector;
 use cluster::events::Recorder;
 use cluster::requests::Requests;
 use cluster::reservation::Reservations;
+use controllers::metrics::Metrics as ControllerMetrics;
 use informers::{Lookup, feed};
 use kinds::podunavailablebudget::reserve::Rules;
 use kinds::workloadspread::places::Places;
@@ -87,7 +88,9 @@ async fn serve(settings: &Settings, admission: &Runtime, controllers: &Runtime) 
         tokio::spawn(async move { feed::run(client, &namespace, world, index).await })
     };
     let recorder = Recorder::new(client.clone(), "kruise-manager", std::env::var("POD_NAME").ok());
-    let certificate_metrics = certs::CertificateMetrics::register(metrics.registry())?;
+    let counted = Arc::new(ControllerMetrics::register(metrics.registry(), &settings.election.name)?);
+    let certificate_metrics =
+        certs::CertificateMetrics::register(metrics.registry(), counted.queues.clone())?;
     let mut certificates =
         certs::start(client.clone(), settings.certificates.clone(), recorder.clone(), certificate_metrics);
 
@@ -118,16 +121,15 @@ async fn serve(settings: &Settings, admission: &Runtime, controllers: &Runtime) 
     let leading = controllers_runtime::start(
         settings,
         connector,
-        &metrics,
+        counted.clone(),
         index.clone(),
         readiness.clone(),
         controllers,
-    )?;
-    let controllers = leading.metrics.clone();
+    );
     for kind in index.kinds() {
-        controllers.caches.count("admission", kind, &index, move |index| index.world().count(kind));
+        counted.caches.count("admission", kind, &index, move |index| index.world().count(kind));
     }
-    let listener = silence::Listener { client, index, recorder, controllers };
+    let listener = silence::Listener { client, index, recorder, controllers: counted };
     listener.start(settings.silence, metrics.registry())?;
     settings.warn_of_traps();
 

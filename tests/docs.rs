@@ -13,7 +13,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::process::Command;
 
 /// Longest time for one block.
-const PATIENCE: Duration = Duration::from_secs(240);
+const TIMEOUT: Duration = Duration::from_secs(240);
 const RECORD: &str = "apps.kruise.io/inplace-update-state";
 
 /// A shell in a namespace, with kubectl, the program, and the plugin under its names.
@@ -95,12 +95,12 @@ impl Terminal {
         // Commands may well end without reading their input.
         drop(stdin.write_all(input.as_bytes()).await);
         drop(stdin);
-        let ended = tokio::time::timeout(PATIENCE, shell.wait_with_output()).await;
+        let ended = tokio::time::timeout(TIMEOUT, shell.wait_with_output()).await;
         let Ok(output) = ended else {
             let state = "kubectl get clonesets,statefulsets.apps.kruise.io,pods,pvc -o wide; kubectl get events | tail -20; for set in \
                          $(kubectl get clonesets -o name); do kutter explain cloneset ${set#*/} || true; done";
             let state = Box::pin(self.shell_with_input(state, "")).await;
-            panic!("not done in {PATIENCE:?}: {commands}\n{}", state.stdout);
+            panic!("not done in {TIMEOUT:?}: {commands}\n{}", state.stdout);
         };
         let output = output.unwrap();
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();

@@ -14,7 +14,7 @@ use kube::Client;
 use serde_json::{Value, json};
 
 use crate::program::{Memory, Program};
-use crate::stand::{PATIENCE, Stand, kind_of};
+use crate::stand::{Stand, TIMEOUT, kind_of};
 
 /// Evictions at once.
 const EVICTIONS: usize = 60;
@@ -294,7 +294,7 @@ fn is_read(call: &Value) -> bool {
 
 /// Waits until no Pod is there that does not run.
 async fn wait_running(client: &Client) {
-    wait_within(PATIENCE, "the Pods to run", async || {
+    wait_within(TIMEOUT, "the Pods to run", async || {
         tokio::time::sleep(Duration::from_millis(500)).await;
         let request = http::Request::get("/api/v1/pods?fieldSelector=status.phase!=Running&limit=1");
         let page = client.request(request.body(Vec::new()).expect("a request"));
@@ -310,7 +310,7 @@ async fn wait_running(client: &Client) {
 /// Waits until each budget has its status and the program has nothing to do.
 async fn settle(stand: &Stand, program: &Program, count: usize) {
     let selector = format!("--selector=pods={count}");
-    wait_within(PATIENCE, "the budgets to be counted", async || {
+    wait_within(TIMEOUT, "the budgets to be counted", async || {
         program.wait_quiet().await;
         let words = ["get", "podunavailablebudgets", "--all-namespaces", &selector, "--output=json"];
         let list = stand.server().kubectl(words).await.success();

@@ -11,7 +11,7 @@ use kit::wait_within;
 use serde_json::{Value, json};
 
 use crate::program::{Memory, Program};
-use crate::stand::{PATIENCE, Stand, kind_of};
+use crate::stand::{Stand, TIMEOUT, kind_of};
 
 const REST: Duration = Duration::from_secs(60);
 /// Nodes without agents.
@@ -89,11 +89,11 @@ async fn pull(
     let start = Instant::now();
     stand.create([job(namespace, &[node.to_owned()])]).await;
     while runtime.pulls().is_empty() {
-        assert!(start.elapsed() < PATIENCE, "nothing is pulled");
+        assert!(start.elapsed() < TIMEOUT, "nothing is pulled");
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     report("first-pull", start.elapsed().as_secs_f64() * 1e3, "ms", Some(1000.0));
-    wait_within(PATIENCE, "the job to complete", async || {
+    wait_within(TIMEOUT, "the job to complete", async || {
         let words = ["get", "imagepulljob", "image", "--output=json", "--namespace", namespace];
         let text = stand.server().kubectl(words).await.success();
         let job: Value = serde_json::from_str(&text).expect("JSON");
@@ -118,7 +118,7 @@ async fn hand_out(stand: &Stand, server: &Program) {
     let start = Instant::now();
     stand.create([job(&namespace, nodes.names())]).await;
     let mut first = None;
-    wait_within(PATIENCE, "all nodes to have the image", async || {
+    wait_within(TIMEOUT, "all nodes to have the image", async || {
         let handed = writes(&stand.calls()[calls..], " nodeimages").len();
         if handed > 0 {
             first.get_or_insert_with(|| start.elapsed());
@@ -153,7 +153,7 @@ fn job(namespace: &str, nodes: &[String]) -> Value {
 
 /// Waits until these nodes have NodeImages.
 async fn wait_node_images(stand: &Stand, nodes: &[String]) {
-    wait_within(PATIENCE, "the NodeImages", async || {
+    wait_within(TIMEOUT, "the NodeImages", async || {
         let text = stand.server().kubectl(["get", "nodeimages", "--output=name"]).await.success();
         let missing =
             nodes.iter().filter(|node| !text.lines().any(|line| line.ends_with(&format!("/{node}"))));

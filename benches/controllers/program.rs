@@ -9,7 +9,7 @@ use kit::wait_within;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-const PATIENCE: Duration = Duration::from_secs(300);
+const TIMEOUT: Duration = Duration::from_secs(300);
 /// Clock ticks per second of /proc/PID/stat, a constant of Linux's interface.
 const TICKS: f64 = 100.0;
 /// Without CPU time beyond this share of it, the program has nothing to do.
@@ -77,12 +77,12 @@ impl Program {
 
     /// Waits until it shows its metrics.
     pub(crate) async fn wait_answering(&self) {
-        wait_within(PATIENCE, "the program to answer", async || self.read_metrics().await.map(drop)).await;
+        wait_within(TIMEOUT, "the program to answer", async || self.read_metrics().await.map(drop)).await;
     }
 
     /// Waits until it leads.
     pub(crate) async fn wait_leading(&self) {
-        wait_within(PATIENCE, "kutter to lead", async || {
+        wait_within(TIMEOUT, "kutter to lead", async || {
             let metrics = self.read_metrics().await.map_err(|error| error.to_string())?;
             let leads = metrics.lines().any(|line| line == "kruise_manager_is_leader 1");
             if leads { Ok(()) } else { Err("it does not lead".to_owned()) }

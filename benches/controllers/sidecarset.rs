@@ -9,7 +9,7 @@ use kit::wait_within;
 use serde_json::{Value, json};
 
 use crate::program::{Memory, Program};
-use crate::stand::{GROWTH, PATIENCE, Stand};
+use crate::stand::{GROWTH, Stand, TIMEOUT};
 
 /// What a rollout cost, per Pod.
 struct Cost {
@@ -60,7 +60,7 @@ async fn roll(stand: &Stand, program: &Program, count: usize) -> Cost {
         .container("log", "registry.example.com/platform/log-shipper:3.1.7");
     kit::objects::create(&client, manifest).await.expect("the SidecarSet can be created");
     let injected = |pod: &kube::api::DynamicObject| pod.data["spec"]["containers"][1].is_object();
-    wait_within(PATIENCE, "injection", async || {
+    wait_within(TIMEOUT, "injection", async || {
         let trial = kit::objects::create(&client, web(&namespace, "trial")).await.expect("a Pod");
         stand
             .server()

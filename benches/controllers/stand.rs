@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::program::Program;
 
 const WRITERS: usize = 32;
-pub(crate) const PATIENCE: Duration = Duration::from_secs(1800);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(1800);
 /// Cost per Pod may grow that much from one size to the next.
 pub(crate) const GROWTH: f64 = 1.2;
 
@@ -70,7 +70,7 @@ impl Stand {
     async fn wait_registered(&self) {
         let set = sidecar_set("trial").matching("app", "trial").container("trial", "busybox:1").build();
         let client = self.server().client();
-        wait_within(PATIENCE, "the webhooks to be called", async || {
+        wait_within(TIMEOUT, "the webhooks to be called", async || {
             let created =
                 kit::objects::create(&client, set.clone()).await.map_err(|error| error.to_string())?;
             let defaulted = created.metadata.annotations.is_some();
@@ -94,7 +94,7 @@ impl Stand {
     /// Waits until the newest spec of an object was looked at, where its status tells that, and `holds` accepts its spec and status.
     pub(crate) async fn wait_status(&self, object: &[&str], holds: impl Fn(&Value, &Value) -> bool) {
         let words: Vec<&str> = ["get", "--output=json"].iter().chain(object).copied().collect();
-        wait_within(PATIENCE, "the object to come that far", async || {
+        wait_within(TIMEOUT, "the object to come that far", async || {
             tokio::time::sleep(Duration::from_millis(200)).await;
             let text = self.server().kubectl(&words).await.success();
             let object: Value = serde_json::from_str(&text).expect("JSON");

@@ -240,10 +240,10 @@ mod tests {
     #[test]
     fn marks_hold_or_release() {
         let mark = |line: &[&str]| parsed(&[&["mark", "--name=c"], line].concat());
-        let told = |hold| Ok(Command::Mark(Mark { name: "c".to_owned(), hold }));
-        assert_eq!(mark(&["--state=hold", "--remaining-ms=25000"]), told(Some(Duration::from_secs(25))));
-        assert_eq!(mark(&["--state=hold"]), told(Some(Duration::ZERO)));
-        assert_eq!(mark(&["--state=release"]), told(None));
+        let reported = |hold| Ok(Command::Mark(Mark { name: "c".to_owned(), hold }));
+        assert_eq!(mark(&["--state=hold", "--remaining-ms=25000"]), reported(Some(Duration::from_secs(25))));
+        assert_eq!(mark(&["--state=hold"]), reported(Some(Duration::ZERO)));
+        assert_eq!(mark(&["--state=release"]), reported(None));
         assert_eq!(mark(&[]), Err("argument --state is missing".to_owned()));
         assert_eq!(mark(&["--state=x"]), Err("argument --state can't be \"x\"".to_owned()));
     }

@@ -23,8 +23,8 @@ pub(crate) fn wait(wait: &Wait) {
     let begun = now();
     let states = Directory::own();
     loop {
-        let told = states.as_ref().ok().and_then(|states| states.read(&wait.name));
-        let until = until(told, begun, wait.window);
+        let reported = states.as_ref().ok().and_then(|states| states.read(&wait.name));
+        let until = until(reported, begun, wait.window);
         if until.is_none_or(|until| now() >= until) {
             return;
         }
@@ -33,8 +33,8 @@ pub(crate) fn wait(wait: &Wait) {
 }
 
 /// Until when a hook waits that was told this; `None` if it goes on at once.
-fn until(told: Option<State>, begun: Duration, window: Duration) -> Option<Duration> {
-    match told {
+fn until(reported: Option<State>, begun: Duration, window: Duration) -> Option<Duration> {
+    match reported {
         Some(State::Release) => None,
         Some(State::Hold(until)) => Some(until),
         None => Some(begun + window),

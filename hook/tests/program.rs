@@ -105,9 +105,12 @@ fn what_goes_wrong_is_told() {
     let missing = directory.path().join("missing");
     let output =
         Command::new(env!("CARGO_BIN_EXE_kruise-exit-hook")).arg("install").arg(&missing).output().unwrap();
-    let told = String::from_utf8(output.stderr).unwrap();
+    let reported = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(1));
-    assert!(told.starts_with("the exit hook can't be copied to") && told.lines().count() == 1, "{told}");
+    assert!(
+        reported.starts_with("the exit hook can't be copied to") && reported.lines().count() == 1,
+        "{reported}"
+    );
 
     let volume = Volume::new();
     let output = Command::new(volume.hook())

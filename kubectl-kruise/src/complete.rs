@@ -18,7 +18,7 @@ use super::terminal::print;
 use super::words::Line;
 
 /// The time limit of a completion request; a person has typed the word by then.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 /// What kubectl reads behind the candidates: offer no files.
 const NO_FILES: &str = ":4";
 /// As [`NO_FILES`], and put no space behind the candidate: its value follows.
@@ -83,7 +83,7 @@ fn found(words: &[String]) -> anyhow::Result<Vec<String>> {
         return Ok(starting(names.chain(visible_aliases(line.command)).collect()));
     }
     let connection = line.connection()?;
-    Ok(starting(connection.within(PATIENCE, async |session| from_cluster(session, &line, word).await)?))
+    Ok(starting(connection.within(TIMEOUT, async |session| from_cluster(session, &line, word).await)?))
 }
 
 fn visible_aliases(command: &Command) -> impl Iterator<Item = String> {

@@ -291,22 +291,13 @@ fn of_one(cluster: Cluster, user: AuthInfo, namespace: Option<String>) -> Kubeco
     let name = CHOSEN.to_owned();
     let context =
         Context { cluster: name.clone(), user: Some(name.clone()), namespace, ..Context::default() };
+    let cluster = NamedCluster { name: name.clone(), cluster: Some(cluster), ..NamedCluster::default() };
+    let user = NamedAuthInfo { name: name.clone(), auth_info: Some(user), ..NamedAuthInfo::default() };
+    let context = NamedContext { name: name.clone(), context: Some(context), ..NamedContext::default() };
     Kubeconfig {
-        clusters: vec![NamedCluster {
-            name: name.clone(),
-            cluster: Some(cluster),
-            ..NamedCluster::default()
-        }],
-        auth_infos: vec![NamedAuthInfo {
-            name: name.clone(),
-            auth_info: Some(user),
-            ..NamedAuthInfo::default()
-        }],
-        contexts: vec![NamedContext {
-            name: name.clone(),
-            context: Some(context),
-            ..NamedContext::default()
-        }],
+        clusters: vec![cluster],
+        auth_infos: vec![user],
+        contexts: vec![context],
         current_context: Some(name),
         ..Kubeconfig::default()
     }

@@ -14,12 +14,13 @@ use plugin::creation::{
 };
 use plugin::edit;
 use plugin::kinds::WorkloadKind;
+use plugin::pods::text;
 use serde_json::Value;
 
+use super::Call;
 use super::connection::{Connection, Session};
 use super::failures::not_found;
-use super::follow::{Seen, events};
-use super::hand_over;
+use super::follow::events;
 use super::target::{Named, named};
 use super::words::command_line;
 use super::written::{Creation, WriteArguments, applied};
@@ -98,17 +99,11 @@ struct RequestArguments {
 }
 
 /// Creates what is meant.
-pub(super) fn create(
-    arguments: &CreateArguments,
-    connection: &Connection,
-    given: &[OsString],
-) -> anyhow::Result<ExitCode> {
+pub(super) fn create(arguments: &CreateArguments, call: Call<'_>) -> anyhow::Result<ExitCode> {
     match &arguments.kind {
-        Kind::Job(arguments) => job(JobKind::Job, JOBS, arguments, connection, given),
-        Kind::BroadcastJob(arguments) => {
-            job(JobKind::BroadcastJob, BROADCAST_JOBS, arguments, connection, given)
-        }
-        Kind::ContainerRecreateRequest(arguments) => connection.with(async |session| {
+        Kind::Job(arguments) => job(JobKind::Job, JOBS, arguments, call),
+        Kind::BroadcastJob(arguments) => job(JobKind::BroadcastJob, BROADCAST_JOBS, arguments, call),
+        Kind::ContainerRecreateRequest(arguments) => call.connection.with(async |session| {
             let pod = read_pod(session, &arguments.pod).await?;
             let settings = RestartSettings {
                 unready_grace_period_seconds: arguments.unready_grace_period_seconds,
@@ -119,7 +114,7 @@ pub(super) fn create(
             session.create(request.saving_config(arguments.save_config), &arguments.write).await?;
             Ok(ExitCode::SUCCESS)
         }),
-        Kind::Other(_) => hand_over(given),
+        Kind::Other(_) => call.hand_over(),
     }
 }
 
@@ -127,17 +122,17 @@ fn job(
     kind: JobKind,
     resource: Resource<'_>,
     arguments: &JobArguments,
-    connection: &Connection,
-    given: &[OsString],
+    call: Call<'_>,
 ) -> anyhow::Result<ExitCode> {
+    let create = async |session: &Session, made| {
+        let made = Creation::new(resource, made).saving_config(arguments.save_config);
+        session.create(made, &arguments.write).await?;
+        Ok(ExitCode::SUCCESS)
+    };
     let source = match (&arguments.image, &arguments.from) {
         (Some(image), None) => {
             let made = kind.of_image(&arguments.name, image, &arguments.command);
-            return connection.with(async |session| {
-                let made = Creation::new(resource, made).saving_config(arguments.save_config);
-                session.create(made, &arguments.write).await?;
-                Ok(ExitCode::SUCCESS)
-            });
+            return call.connection.with(async |session| create(session, made).await);
         }
         (None, Some(_)) if !arguments.command.is_empty() => bail!("cannot specify --from and command"),
         (None, Some(source)) => source,
@@ -146,19 +141,16 @@ fn job(
     let found = named(std::slice::from_ref(source))?;
     let Some([source]) = found.as_deref() else {
         if kind == JobKind::Job {
-            return hand_over(given);
+            return call.hand_over();
         }
         bail!("from must be an AdvancedCronJob, such as acj/{}", arguments.name);
     };
     if source.kind != WorkloadKind::AdvancedCronJob {
         bail!("from must be an AdvancedCronJob, not {}", source.quoted());
     }
-    connection.with(async |session| {
+    call.connection.with(async |session| {
         let cron_job = session.read(source).await?;
-        let made = kind.of_cron_job(&arguments.name, &cron_job).map_err(anyhow::Error::msg)?;
-        let made = Creation::new(resource, made).saving_config(arguments.save_config);
-        session.create(made, &arguments.write).await?;
-        Ok(ExitCode::SUCCESS)
+        create(session, kind.of_cron_job(&arguments.name, &cron_job).map_err(anyhow::Error::msg)?).await
     })
 }
 
@@ -232,12 +224,8 @@ pub(super) struct ExposeArguments {
 }
 
 /// Makes a Service for the Pods of a CloneSet.
-pub(super) fn expose(
-    arguments: &ExposeArguments,
-    connection: &Connection,
-    given: &[OsString],
-) -> anyhow::Result<ExitCode> {
-    let Some(all) = named(&arguments.words)? else { return hand_over(given) };
+pub(super) fn expose(arguments: &ExposeArguments, call: Call<'_>) -> anyhow::Result<ExitCode> {
+    let Some(all) = named(&arguments.words)? else { return call.hand_over() };
     let [one] = &all[..] else { bail!("one object is exposed at a time") };
     if one.kind != WorkloadKind::CloneSet {
         bail!("cannot expose a {}", one.kind.kind());
@@ -263,7 +251,7 @@ pub(super) fn expose(
         overrides: &arguments.overrides,
         port_name: if arguments.generator == "service/v1" { Some("default") } else { None },
     };
-    connection.with(async |session| {
+    call.connection.with(async |session| {
         let mut service = exposure.service(&session.read(one).await?).map_err(anyhow::Error::msg)?;
         if arguments.record {
             service = applied(&service, &edit::cause(&service, &command_line()))?;
@@ -370,20 +358,16 @@ async fn wait(
     if patience.is_zero() || !write.writes() {
         return Ok(ExitCode::SUCCESS);
     }
-    let name = made.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
+    let name = text(made, "/metadata/name");
     let served = session.served.newest(resource);
     let followed = async {
         let mut events = pin!(events(session, served, &session.namespace, name));
-        let mut told = String::new();
-        while let Some(event) = events.next().await {
-            let object = match event? {
-                Seen::Object(object) => object,
-                Seen::Gone => bail!("object has been deleted"),
-            };
-            let stage = stage(&object);
-            if stage.message != told {
+        let mut reported = String::new();
+        while let Some(object) = events.next().await {
+            let stage = stage(&object?);
+            if stage.message != reported {
                 eprintln!("{}", stage.message);
-                told = stage.message;
+                reported = stage.message;
             }
             if let Some(succeeded) = stage.end {
                 return Ok(if succeeded { ExitCode::SUCCESS } else { ExitCode::FAILURE });

@@ -14,9 +14,9 @@ use plugin::kinds::WorkloadKind;
 use plugin::staged;
 use serde_json::Value;
 
-use super::connection::{Connection, Session, seconds};
-use super::follow::{Seen, events, within};
-use super::hand_over;
+use super::Call;
+use super::connection::{Session, seconds};
+use super::follow::{events, within};
 use super::target::Named;
 use super::terminal::{ColourArguments, draws, print};
 
@@ -54,13 +54,9 @@ struct PageArguments {
 }
 
 /// Describes what is meant.
-pub(super) fn run(
-    arguments: &DescribeArguments,
-    connection: &Connection,
-    given: &[OsString],
-) -> anyhow::Result<ExitCode> {
-    let What::Rollout(arguments) = &arguments.what else { return hand_over(given) };
-    connection.with(async |session| {
+pub(super) fn run(arguments: &DescribeArguments, call: Call<'_>) -> anyhow::Result<ExitCode> {
+    let What::Rollout(arguments) = &arguments.what else { return call.hand_over() };
+    call.connection.with(async |session| {
         let named = Named::new(WorkloadKind::Rollout, &arguments.name);
         if !arguments.watch {
             print(page(arguments, session, &session.read(&named).await?).await?)?;
@@ -76,14 +72,9 @@ async fn watch(arguments: &PageArguments, session: &Session, named: &Named) -> a
     // A page takes the place of the one before, or comes behind an empty line.
     let between = if draws() { "\u{1b}[2J\u{1b}[H" } else { "\n" };
     let mut before = if draws() { between } else { "" };
-    while let Some(event) = events.next().await {
-        match event? {
-            Seen::Object(rollout) => {
-                print(format_args!("{before}{}", page(arguments, session, &rollout).await?))?;
-                before = between;
-            }
-            Seen::Gone => bail!("object has been deleted"),
-        }
+    while let Some(rollout) = events.next().await {
+        print(format_args!("{before}{}", page(arguments, session, &rollout?).await?))?;
+        before = between;
     }
     bail!("the watch ended")
 }

@@ -14,6 +14,7 @@ mod united;
 mod workload;
 
 use std::ffi::OsString;
+use std::fmt::Display;
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -24,10 +25,13 @@ use api::kinds::cloneset::CloneSet;
 use api::kinds::daemonset::DaemonSet;
 use api::kinds::statefulset::StatefulSet;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+use cluster::list::list_all;
+use cluster::resource::Resource;
 use cluster::write;
 use kinds::workload::explanation::{Blocker, Explanation};
 use kinds::workload::kind::Workload;
 use kube::Client;
+use serde::Deserialize;
 use serde_json::{Value, json};
 use values::moment::rfc3339;
 
@@ -70,7 +74,7 @@ enum Kind {
     ResourceDistribution(Target),
     /// Explain which subset of a WorkloadSpread each Pod is in and why, and which one takes the next Pod
     #[command(name = "workloadspread", visible_alias = "ws")]
-    Spread(SpreadArguments),
+    Spread(Target),
     /// Explain which nodes have not the image of an ImagePullJob, and why
     #[command(name = "imagepulljob")]
     ImagePullJob(Target),
@@ -103,12 +107,6 @@ struct WorkloadArguments {
     /// Feature gates of the controller: A=true,B=false
     #[arg(long, default_value = "")]
     feature_gates: String,
-}
-
-#[derive(Debug, Args)]
-struct SpreadArguments {
-    #[command(flatten)]
-    target: Target,
 }
 
 #[derive(Debug, Args)]
@@ -151,32 +149,24 @@ pub(crate) fn run_with(arguments: &ExplainArguments, flags: &[OsString]) -> anyh
         Kind::StatefulSet(arguments) => workload::<StatefulSet>(arguments)?,
         Kind::DaemonSet(arguments) => workload::<DaemonSet>(arguments)?,
         Kind::BroadcastJob(arguments) => workload::<BroadcastJob>(arguments)?,
-        Kind::Pod(arguments) => arguments.target.with_cluster(async |client, namespace| {
-            sidecars::of_pod(client, &arguments.install_namespace, namespace, &arguments.target).await
-        })?,
-        Kind::SidecarSet(arguments) => arguments.target.with_cluster(async |client, _| {
-            sidecars::of_sidecar_set(client, &arguments.install_namespace, &arguments.target).await
-        })?,
+        Kind::Pod(SidecarArguments { target, install_namespace }) => {
+            target.explain(async |site| sidecars::of_pod(site, install_namespace).await)?
+        }
+        Kind::SidecarSet(SidecarArguments { target, install_namespace }) => {
+            target.explain(async |site| sidecars::of_sidecar_set(site, install_namespace).await)?
+        }
         Kind::Budget(arguments) => {
             let gates = FeatureGates::parse(&arguments.feature_gates, "")?;
-            arguments.target.with_cluster(async |client, namespace| {
-                budget::of_budget(client, namespace, &arguments.target, &gates).await
-            })?
+            arguments.target.explain(async |site| budget::of_budget(site, &gates).await)?
         }
-        Kind::ResourceDistribution(target) => {
-            target.with_cluster(async |client, _| distribution::of_distribution(client, target).await)?
+        Kind::ResourceDistribution(target) => target.explain(distribution::of_distribution)?,
+        Kind::Spread(target) => target.explain(spread::of_spread)?,
+        Kind::ImagePullJob(target) => target.explain(pull::of_job)?,
+        Kind::AdvancedCronJob(arguments) => {
+            let zone = &arguments.manager_time_zone;
+            arguments.target.explain(async |site| cron_job::of_cron_job(site, zone).await)?
         }
-        Kind::Spread(arguments) => arguments.target.with_cluster(async |client, namespace| {
-            spread::of_spread(client, namespace, &arguments.target).await
-        })?,
-        Kind::ImagePullJob(target) => {
-            target.with_cluster(async |client, namespace| pull::of_job(client, namespace, target).await)?
-        }
-        Kind::AdvancedCronJob(arguments) => arguments.target.with_cluster(async |client, namespace| {
-            cron_job::of_cron_job(client, namespace, arguments).await
-        })?,
-        Kind::UnitedDeployment(target) => target
-            .with_cluster(async |client, namespace| united::of_united(client, namespace, target).await)?,
+        Kind::UnitedDeployment(target) => target.explain(united::of_united)?,
         Kind::Word(words) => return run(&taken_apart(words, flags)?.arguments),
     };
     std::io::stdout().lock().write_all(text.as_bytes())?;
@@ -194,20 +184,74 @@ fn taken_apart(words: &[OsString], flags: &[OsString]) -> anyhow::Result<Alone> 
     Ok(Alone::parse_from(words.chain(flags.iter().chain(rest).cloned())))
 }
 
+/// What is printed, and how the program ends.
+type Shown = (String, ExitCode);
+
+/// The object that is meant, and the cluster that it is in.
+struct Site<'a> {
+    client: &'a Client,
+    namespace: &'a str,
+    name: &'a str,
+    output: Format,
+}
+
 impl Target {
-    /// Does something with a client of the cluster and the namespace that is meant.
-    fn with_cluster<T>(
+    fn explain(&self, work: impl AsyncFnOnce(&Site<'_>) -> anyhow::Result<Shown>) -> anyhow::Result<Shown> {
+        let Self { name, output, connection } = self;
+        connection.with(async |session| {
+            let (client, namespace) = (&session.client, session.namespace.as_str());
+            work(&Site { client, namespace, name, output: *output }).await
+        })
+    }
+}
+
+impl Site<'_> {
+    /// The object of this kind, read by `understand`. Kinds of the whole cluster have no namespace.
+    async fn object<T, E: std::error::Error + Send + Sync + 'static>(
         &self,
-        work: impl AsyncFnOnce(&Client, &str) -> anyhow::Result<T>,
+        resource: Resource<'_>,
+        namespace: &str,
+        understand: impl FnOnce(&str) -> Result<T, E>,
     ) -> anyhow::Result<T> {
-        self.connection.with(async |session| work(&session.client, &session.namespace).await)
+        let (kind, name) = (resource.kind, self.name);
+        let text = self.read(&resource.namespaced(namespace).name(name)).await?;
+        let text = text.with_context(|| match namespace {
+            "" => format!("there is no {kind} {name}"),
+            _ => format!("there is no {kind} {name} in namespace {namespace}"),
+        })?;
+        understand(&text).with_context(|| format!("the {kind} is not understood"))
+    }
+
+    async fn read(&self, path: &str) -> anyhow::Result<Option<String>> {
+        let answer = write::get(self.client, path).await;
+        answer.with_context(|| format!("{path} can't be read"))
+    }
+
+    /// What `take` makes of the objects at this path.
+    async fn list<T: for<'de> Deserialize<'de>, U>(
+        &self,
+        path: &str,
+        mut take: impl FnMut(T) -> Option<U>,
+    ) -> anyhow::Result<Vec<U>> {
+        let mut all = Vec::new();
+        list_all(self.client, path, |object| all.extend(take(object))).await?;
+        Ok(all)
+    }
+
+    /// Ends well where all is as it should be.
+    fn shown(&self, is_complete: bool, text: impl FnOnce() -> String, json: impl Display) -> Shown {
+        let text = match self.output {
+            Format::Text => text(),
+            Format::Json => format!("{json}\n"),
+        };
+        (text, if is_complete { ExitCode::SUCCESS } else { ExitCode::from(INCOMPLETE) })
     }
 }
 
 /// Explains a workload of kind `W`.
-fn workload<W: Workload>(arguments: &WorkloadArguments) -> anyhow::Result<(String, ExitCode)> {
+fn workload<W: Workload>(arguments: &WorkloadArguments) -> anyhow::Result<Shown> {
     let gates = FeatureGates::parse(&arguments.feature_gates, "")?;
-    workload::explain::<W>(&arguments.target, &gates)
+    arguments.target.explain(async |site| workload::of_workload::<W>(site, &gates).await)
 }
 
 /// What stands in the way, for programs.
@@ -219,19 +263,15 @@ fn blockers(explanation: &Explanation) -> Vec<Value> {
     blockers.collect()
 }
 
-fn code(complete: bool) -> ExitCode {
-    if complete { ExitCode::SUCCESS } else { ExitCode::from(INCOMPLETE) }
-}
-
-async fn read(client: &Client, path: &str) -> anyhow::Result<Option<String>> {
-    let answer = write::get(client, path).await;
-    answer.with_context(|| format!("{path} can't be read"))
-}
-
 /// The query for objects whose labels are as `selector` says. Of what a selector holds only spaces have to be
 /// escaped.
 pub(crate) fn labelled(selector: &str) -> String {
     format!("labelSelector={}", selector.replace(' ', "%20"))
+}
+
+/// Lines below a heading.
+fn lines(heading: String, lines: impl IntoIterator<Item = String>) -> String {
+    lines.into_iter().fold(heading, |text, line| text + "\n" + &line) + "\n"
 }
 
 /// An explanation for programs, with the object that it is about.

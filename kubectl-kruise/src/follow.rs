@@ -72,7 +72,7 @@ pub(super) async fn follow(
         following,
         draws: terminal::draws() && following.watches,
         block: Block::default(),
-        told: String::new(),
+        reported: String::new(),
         is_pause_told: false,
         is_held: &is_held,
     };
@@ -116,22 +116,14 @@ pub(super) async fn follow_all(
     Ok(worst)
 }
 
-/// What a watch of an object shows.
-pub(super) enum Seen {
-    /// The object as it is now.
-    Object(Value),
-    /// It is deleted.
-    Gone,
-}
-
 /// The object of this name, at each change; `namespace` is empty for a kind of the cluster. A watch that was cut goes on by
-/// itself; one that is not allowed ends with an error.
+/// itself; an object that is deleted is an error, and so is a watch that is not allowed.
 pub(super) fn events(
     session: &Session,
     resource: Resource<'_>,
     namespace: &str,
     name: &str,
-) -> impl Stream<Item = anyhow::Result<Seen>> + use<> {
+) -> impl Stream<Item = anyhow::Result<Value>> + use<> {
     let kind = resource.api_resource();
     let mut what = format!("{}.{}", kind.plural, kind.group).trim_end_matches('.').to_owned();
     let api: Api<WatchedObject> = if namespace.is_empty() {
@@ -152,10 +144,10 @@ pub(super) fn events(
 }
 
 /// What an event shows. A list that is complete without the object (`is_absent`) shows that it is gone.
-fn seen(event: Event<WatchedObject>, is_absent: &mut bool) -> Option<anyhow::Result<Seen>> {
-    let read = |object: &WatchedObject| {
-        Some(serde_json::from_str(object.json()).map(Seen::Object).map_err(anyhow::Error::from))
-    };
+fn seen(event: Event<WatchedObject>, is_absent: &mut bool) -> Option<anyhow::Result<Value>> {
+    let read =
+        |object: &WatchedObject| Some(serde_json::from_str(object.json()).map_err(anyhow::Error::from));
+    let gone = || Err(anyhow!("object has been deleted"));
     match event {
         Event::Init => {
             *is_absent = true;
@@ -166,8 +158,8 @@ fn seen(event: Event<WatchedObject>, is_absent: &mut bool) -> Option<anyhow::Res
             read(&object)
         }
         Event::Apply(object) => read(&object),
-        Event::InitDone => is_absent.then_some(Ok(Seen::Gone)),
-        Event::Delete(_) => Some(Ok(Seen::Gone)),
+        Event::InitDone => is_absent.then(gone),
+        Event::Delete(_) => Some(gone()),
     }
 }
 
@@ -193,7 +185,7 @@ struct Viewer<'a> {
     draws: bool,
     block: Block,
     /// The message that was printed last.
-    told: String,
+    reported: String,
     is_pause_told: bool,
     /// The rollout waited for a person when it was looked at last.
     is_held: &'a Cell<bool>,
@@ -211,10 +203,7 @@ async fn watch(mut viewer: Viewer<'_>) -> anyhow::Result<ExitCode> {
     loop {
         tokio::select! {
             event = events.next() => {
-                object = match event.ok_or_else(|| anyhow!("the watch ended"))?? {
-                    Seen::Object(object) => object,
-                    Seen::Gone => bail!("object has been deleted"),
-                };
+                object = event.ok_or_else(|| anyhow!("the watch ended"))??;
             }
             // Pods change where the workload says nothing new.
             _ = redraw.tick(), if viewer.draws => {}
@@ -243,10 +232,10 @@ impl Viewer<'_> {
         if self.draws {
             let lines = self.lines(object, &message).await;
             self.block.draw(&lines)?;
-        } else if message != self.told {
+        } else if message != self.reported {
             print(format_args!("{message}\n"))?;
         }
-        self.told = message;
+        self.reported = message;
         if matches!(progress, Progress::Done(_)) {
             return Ok(Some(ExitCode::SUCCESS));
         }
@@ -282,7 +271,7 @@ impl Viewer<'_> {
         if progress::is_paused(kind, object) {
             lines.push("It is paused.".to_owned());
         }
-        let uid = object.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or_default();
+        let uid = pods::text(object, "/metadata/uid");
         let namespace = self.named.namespace(self.session);
         let has_pods = !matches!(kind, WorkloadKind::SidecarSet | WorkloadKind::Rollout);
         let all = if has_pods { self.session.pods_of(namespace, object).await } else { Ok(Vec::new()) };
@@ -324,8 +313,8 @@ mod tests {
         let mut is_absent = false;
         let mut kinds = |event| match seen(event, &mut is_absent) {
             None => "nothing",
-            Some(Ok(Seen::Gone)) => "gone",
-            Some(Ok(Seen::Object(_))) => "object",
+            Some(Ok(_)) => "object",
+            Some(Err(error)) if error.to_string() == "object has been deleted" => "gone",
             Some(Err(_)) => "error",
         };
         assert_eq!(kinds(Event::Init), "nothing");

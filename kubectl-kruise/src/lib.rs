@@ -154,6 +154,20 @@ pub fn run(arguments: Vec<OsString>) -> ExitCode {
     }
 }
 
+/// The words of a command line, and the connection that they name.
+#[derive(Clone, Copy)]
+struct Call<'a> {
+    connection: &'a Connection,
+    given: &'a [OsString],
+}
+
+impl Call<'_> {
+    /// Becomes kubectl with the same words.
+    fn hand_over(self) -> anyhow::Result<ExitCode> {
+        hand_over(self.given)
+    }
+}
+
 fn carried_out(arguments: Vec<OsString>) -> anyhow::Result<ExitCode> {
     let given = arguments.get(1..).unwrap_or_default().to_vec();
     let matches = command().try_get_matches_from(arguments);
@@ -162,16 +176,17 @@ fn carried_out(arguments: Vec<OsString>) -> anyhow::Result<ExitCode> {
         Err(error) => return misread(&error, &given),
     };
     let connection = &line.connection;
+    let call = Call { connection, given: &given };
     match line.verb {
-        Verb::Rollout(arguments) => rollout::run(&arguments, connection, &given),
-        Verb::Set(mut arguments) => set::run(&mut arguments, connection, &given),
+        Verb::Rollout(arguments) => rollout::run(&arguments, call),
+        Verb::Set(mut arguments) => set::run(&mut arguments, call),
         Verb::Scaledown(arguments) => scale::scale_down(&arguments, connection),
         Verb::Migrate(arguments) => scale::migrate(&arguments, connection),
-        Verb::Create(arguments) => create::create(&arguments, connection, &given),
-        Verb::Expose(arguments) => create::expose(&arguments, connection, &given),
+        Verb::Create(arguments) => create::create(&arguments, call),
+        Verb::Expose(arguments) => create::expose(&arguments, call),
         Verb::Restart(arguments) => create::restart(&arguments, connection),
         Verb::Image(arguments) => create::image(&arguments, connection),
-        Verb::Describe(arguments) => describe::run(&arguments, connection, &given),
+        Verb::Describe(arguments) => describe::run(&arguments, call),
         Verb::Sidecar(arguments) => rollout::sidecar(&arguments, connection),
         Verb::Get(_) => list::run(&given),
         Verb::Exec(_) => pods::run(&given, "exec"),
@@ -182,7 +197,7 @@ fn carried_out(arguments: Vec<OsString>) -> anyhow::Result<ExitCode> {
         Verb::Review(arguments) => review::run(&arguments),
         Verb::Version(arguments) => version::run(&arguments, connection),
         Verb::Completion(arguments) => complete::script(&arguments),
-        Verb::Other(_) => hand_over(&given),
+        Verb::Other(_) => call.hand_over(),
     }
 }
 

@@ -7,6 +7,7 @@ use anyhow::{Context, anyhow};
 use cluster::resource::PODS;
 use plugin::containers::{preferred, selected, working_container};
 use plugin::kinds::WorkloadKind;
+use plugin::pods::text;
 use serde_json::Value;
 
 use super::connection::{Connection, Session};
@@ -35,7 +36,7 @@ pub(super) fn run(given: &[OsString], verb: &str) -> anyhow::Result<ExitCode> {
     }
     let pod = connection.with(async |session| pod_of(session, &connection, name).await)?;
     let mut rest = line.rest.clone();
-    let named = pod.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
+    let named = text(&pod, "/metadata/name");
     let word = match (verb, of_pod.split_once('/')) {
         ("cp", Some((namespace, _))) if !is_ours => format!("{namespace}/{named}:{behind}"),
         ("cp", _) => format!("{named}:{behind}"),

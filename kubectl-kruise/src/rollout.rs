@@ -15,11 +15,11 @@ use plugin::{containers, edit, history, progress, staged};
 use serde_json::{Value, json};
 use values::json_patch::apply;
 
+use super::Call;
 use super::connection::{Connection, Session};
 use super::create::{await_restart, request_restart};
 use super::failures::each;
 use super::follow::{Following, follow, follow_all};
-use super::hand_over;
 use super::target::{Named, ObjectArguments, revisions};
 use super::terminal::print;
 use super::undo::{UndoArguments, undo};
@@ -151,11 +151,7 @@ struct PlanArguments {
 }
 
 /// Does what is meant.
-pub(super) fn run(
-    arguments: &RolloutArguments,
-    connection: &Connection,
-    given: &[OsString],
-) -> anyhow::Result<ExitCode> {
+pub(super) fn run(arguments: &RolloutArguments, call: Call<'_>) -> anyhow::Result<ExitCode> {
     let objects = match &arguments.verb {
         Verb::Status(arguments) => &arguments.objects,
         Verb::History(arguments) => &arguments.objects,
@@ -163,14 +159,15 @@ pub(super) fn run(
         Verb::Pause(arguments) | Verb::Resume(arguments) | Verb::Approve(arguments) => &arguments.objects,
         Verb::Restart(arguments) => &arguments.objects,
         Verb::Plan(arguments) => &arguments.objects,
-        Verb::Other(_) => return hand_over(given),
+        Verb::Other(_) => return call.hand_over(),
     };
     // Deployments are rolled back here too: kubectl would drop the annotations of their Rollout.
     let kinds = match &arguments.verb {
         Verb::Undo(_) => WorkloadKind::WITH_DEPLOYMENTS,
         _ => WorkloadKind::ALL,
     };
-    let Some(all) = objects.resolve_among(connection, kinds)? else { return hand_over(given) };
+    let Call { connection, .. } = call;
+    let Some(all) = objects.resolve_among(connection, kinds)? else { return call.hand_over() };
     connection.with(async |session| match &arguments.verb {
         Verb::Status(arguments) => status(arguments, session, &all).await,
         Verb::History(arguments) => show(arguments, session, &all).await,
@@ -289,23 +286,18 @@ async fn pause(
 ) -> anyhow::Result<ExitCode> {
     let (already, operation) =
         if flag { ("is already paused", "paused") } else { ("is not paused", "resumed") };
-    each(all, async |named| {
-        session
-            .change(named, &arguments.write, async |object| {
-                let failure = |reason: &str| anyhow!("{} {reason}", named.quoted());
-                let pointer = progress::pause_pointer(named.kind, object).map_err(|reason| match flag {
-                    false => failure(&reason.replace("pausing", "resuming")),
-                    true => failure(reason),
-                })?;
-                if progress::is_set(object, pointer) == flag {
-                    return Err(failure(already));
-                }
-                Ok(Change::new(Some(edit::set_flag(object, pointer, flag)), operation))
-            })
-            .await
-    })
-    .await?;
-    follow_all(session, all, arguments.write.following()).await
+    let decide = async |named: &Named, object: &Value| {
+        let failure = |reason: &str| anyhow!("{} {reason}", named.quoted());
+        let pointer = progress::pause_pointer(named.kind, object).map_err(|reason| match flag {
+            false => failure(&reason.replace("pausing", "resuming")),
+            true => failure(reason),
+        })?;
+        if progress::is_set(object, pointer) == flag {
+            return Err(failure(already));
+        }
+        Ok(Change::new(Some(edit::set_flag(object, pointer, flag)), operation))
+    };
+    session.change_all(all, &arguments.write, decide).await
 }
 
 async fn restart(arguments: &RestartArguments, session: &Session, all: &[Named]) -> anyhow::Result<ExitCode> {
@@ -347,7 +339,7 @@ async fn restart_in_place(
     named: &Named,
 ) -> anyhow::Result<()> {
     /// How long the containers of a Pod may take.
-    const PATIENCE: Duration = Duration::from_secs(300);
+    const TIMEOUT: Duration = Duration::from_secs(300);
     if !named.kind.has_revisions() {
         bail!("{} controls no Pods: restart its workloads with --in-place", named.quoted());
     }
@@ -362,7 +354,7 @@ async fn restart_in_place(
             requests.push(request_restart(session, pod, &arguments.containers, &arguments.write).await?);
         }
         for request in &requests {
-            let code = await_restart(session, request, PATIENCE, &arguments.write).await?;
+            let code = await_restart(session, request, TIMEOUT, &arguments.write).await?;
             anyhow::ensure!(
                 code == ExitCode::SUCCESS,
                 "{}: a restart failed, and the other Pods are left alone",

@@ -18,7 +18,7 @@ use values::json_patch::Patch;
 
 use super::connection::{Connection, Session};
 use super::failures::{not_found, refused};
-use super::follow::{Seen, events, follow_all};
+use super::follow::{events, follow_all};
 use super::target::{Named, named};
 use super::written::{Change, Creation, WriteArguments};
 
@@ -51,8 +51,8 @@ pub(super) fn scale_down(
     let [named] = &all[..] else { bail!("currently only supported CloneSet selective pods deletion") };
     let removal = Removal::read(named.kind, &named.name, &arguments.pods, arguments.keep_replicas);
     let removal = removal.map_err(anyhow::Error::msg)?;
-    let told = removal.names.iter().map(String::as_str).collect::<Vec<_>>().join(" ");
-    arguments.write.confirm(&format!("Delete Pods {told}?"))?;
+    let reported = removal.names.iter().map(String::as_str).collect::<Vec<_>>().join(" ");
+    arguments.write.confirm(&format!("Delete Pods {reported}?"))?;
     connection.with(async |session| {
         let decide = async |workload: &Value| {
             let pods: Vec<Value> = session.list(&PODS.namespaced(named.namespace(session))).await?;
@@ -61,7 +61,7 @@ pub(super) fn scale_down(
         };
         session.change(named, &arguments.write, decide).await?;
         if arguments.write.writes() {
-            eprintln!("# {} delete pods [{told}] successfully", named.name);
+            eprintln!("# {} delete pods [{reported}] successfully", named.name);
         }
         follow_all(session, &all, arguments.write.following()).await
     })
@@ -191,7 +191,7 @@ async fn begun(
         };
         if !arguments.write.writes() {
             let how = if arguments.write.sends_nothing() { "dry run" } else { "server dry run" };
-            eprintln!("{} ({how})", plan.told(name, request.surge));
+            eprintln!("{} ({how})", plan.reported(name, request.surge));
             return Ok(None);
         }
         let is_kept = Migration::of(&clone_set).ok().flatten().as_ref() == Some(&plan);
@@ -229,19 +229,18 @@ impl Moving<'_> {
         let destination = events(self.destination.resource(self.session), &self.destination.name);
         let mut events = pin!(stream::select(source, destination.map(|event| (false, event))));
         let (mut deployment, mut clone_set) = (None, None);
-        let mut told = String::new();
+        let mut reported = String::new();
         while let Some((is_source, event)) = events.next().await {
-            let Seen::Object(object) = event? else { bail!("object has been deleted") };
-            *(if is_source { &mut deployment } else { &mut clone_set }) = Some(object);
+            *(if is_source { &mut deployment } else { &mut clone_set }) = Some(event?);
             let (Some(deployment), Some(clone_set)) = (&deployment, &clone_set) else { continue };
             let (moved, added) = self.plan.progress(deployment, clone_set);
             let progress = format!(
                 "Migration progress: Deployment/{} scale in {moved}, CloneSet/{} scale out {added}",
                 self.plan.source, self.destination.name
             );
-            if progress != told {
+            if progress != reported {
                 eprintln!("{progress}");
-                told = progress;
+                reported = progress;
             }
             if self.act(deployment, clone_set).await? {
                 return Ok(());

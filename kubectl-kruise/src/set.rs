@@ -16,11 +16,10 @@ use values::json_patch::Patch;
 
 use super::connection::{Connection, Session};
 use super::failures::{Failures, each, not_found};
-use super::follow::follow_all;
 use super::target::{Named, ObjectArguments};
 use super::words::command_line;
 use super::written::{Change, WriteArguments};
-use super::{hand_over, standard_input};
+use super::{Call, standard_input};
 
 /// Arguments of `set`.
 #[derive(Debug, Args)]
@@ -32,19 +31,19 @@ pub(super) struct SetArguments {
 #[derive(Debug, Subcommand)]
 enum What {
     /// Set images of containers: TYPE NAME CONTAINER=IMAGE..., or TYPE/NAME CONTAINER=IMAGE...
-    Image(ImageArguments),
+    Image(NamedValueArguments),
     /// Set environment variables: TYPE/NAME K=V..., and K- for each that goes
     Env(EnvironmentArguments),
     /// Set requests and limits of containers
     Resources(ResourcesArguments),
     /// Set the account that Pods run as: TYPE NAME ACCOUNT, or TYPE/NAME ACCOUNT
     #[command(name = "serviceaccount", visible_alias = "sa")]
-    ServiceAccount(AccountArguments),
+    ServiceAccount(NamedValueArguments),
     #[command(external_subcommand)]
     Other(#[expect(dead_code, reason = "kubectl reads them")] Vec<OsString>),
 }
 
-/// How the objects are changed, beside what all writes know.
+/// How the objects are changed.
 #[derive(Debug, Args)]
 struct WayArguments {
     /// Change the objects of the files and print them; no request is sent
@@ -53,16 +52,17 @@ struct WayArguments {
     /// Keep the command in annotation kubernetes.io/change-cause
     #[arg(long)]
     record: bool,
+    #[command(flatten)]
+    write: WriteArguments,
 }
 
+/// Objects, with a value among their names.
 #[derive(Debug, Args)]
-struct ImageArguments {
+struct NamedValueArguments {
     #[command(flatten)]
     objects: ObjectArguments,
     #[command(flatten)]
     way: WayArguments,
-    #[command(flatten)]
-    write: WriteArguments,
 }
 
 #[derive(Debug, Args)]
@@ -95,8 +95,6 @@ struct EnvironmentArguments {
     overwrite: bool,
     #[command(flatten)]
     way: WayArguments,
-    #[command(flatten)]
-    write: WriteArguments,
 }
 
 #[derive(Debug, Args)]
@@ -114,32 +112,16 @@ struct ResourcesArguments {
     containers: String,
     #[command(flatten)]
     way: WayArguments,
-    #[command(flatten)]
-    write: WriteArguments,
-}
-
-#[derive(Debug, Args)]
-struct AccountArguments {
-    #[command(flatten)]
-    objects: ObjectArguments,
-    #[command(flatten)]
-    way: WayArguments,
-    #[command(flatten)]
-    write: WriteArguments,
 }
 
 /// Sets what is meant.
-pub(super) fn run(
-    arguments: &mut SetArguments,
-    connection: &Connection,
-    given: &[OsString],
-) -> anyhow::Result<ExitCode> {
+pub(super) fn run(arguments: &mut SetArguments, call: Call<'_>) -> anyhow::Result<ExitCode> {
     match &mut arguments.what {
-        What::Image(arguments) => image(arguments, connection, given),
-        What::Env(arguments) => environment(arguments, connection, given),
-        What::Resources(arguments) => resources(arguments, connection, given),
-        What::ServiceAccount(arguments) => account(arguments, connection, given),
-        What::Other(_) => hand_over(given),
+        What::Image(arguments) => image(arguments, call),
+        What::Env(arguments) => environment(arguments, call),
+        What::Resources(arguments) => resources(arguments, call),
+        What::ServiceAccount(arguments) => account(arguments, call),
+        What::Other(_) => call.hand_over(),
     }
 }
 
@@ -147,7 +129,6 @@ pub(super) fn run(
 struct Changes<'a> {
     objects: &'a ObjectArguments,
     way: &'a WayArguments,
-    write: &'a WriteArguments,
     /// What is said of each object that changed.
     operation: &'static str,
 }
@@ -167,23 +148,19 @@ impl Changes<'_> {
     /// Changes each object, and follows the rollouts where that is wanted.
     fn make(
         &self,
-        connection: &Connection,
-        given: &[OsString],
+        call: Call<'_>,
         decide: impl Fn(&Named, &Value) -> anyhow::Result<Option<Patch>>,
     ) -> anyhow::Result<ExitCode> {
         let decide = |named: &Named, object: &Value| Ok(self.change(object, decide(named, object)?));
         if self.way.local {
-            let Some(all) = self.objects.local()? else { return hand_over(given) };
-            self.write.change_local(&all, decide)?;
+            let Some(all) = self.objects.local()? else { return call.hand_over() };
+            self.way.write.change_local(&all, decide)?;
             return Ok(ExitCode::SUCCESS);
         }
-        let Some(all) = self.objects.resolve(connection)? else { return hand_over(given) };
-        connection.with(async |session| {
-            each(&all, async |named| {
-                session.change(named, self.write, async |object| decide(named, object)).await
-            })
-            .await?;
-            follow_all(session, &all, self.write.following()).await
+        let Some(all) = self.objects.resolve(call.connection)? else { return call.hand_over() };
+        call.connection.with(async |session| {
+            let decide = async |named: &Named, object: &Value| decide(named, object);
+            session.change_all(&all, &self.way.write, decide).await
         })
     }
 }
@@ -200,11 +177,7 @@ pub(super) fn pair(text: &str) -> anyhow::Result<(String, String)> {
     Ok((name.to_owned(), value.to_owned()))
 }
 
-fn image(
-    arguments: &mut ImageArguments,
-    connection: &Connection,
-    given: &[OsString],
-) -> anyhow::Result<ExitCode> {
+fn image(arguments: &mut NamedValueArguments, call: Call<'_>) -> anyhow::Result<ExitCode> {
     let pairs = pairs(arguments.objects.words_mut());
     let images = pairs.iter().map(|text| pair(text)).collect::<anyhow::Result<Vec<_>>>()?;
     if images.is_empty() {
@@ -215,17 +188,13 @@ fn image(
             "all containers are already specified by *, but saw more than one container_name=container_image pairs"
         );
     }
-    let ImageArguments { objects, way, write } = &*arguments;
-    Changes { objects, way, write, operation: "image updated" }.make(connection, given, |named, object| {
+    let NamedValueArguments { objects, way } = &*arguments;
+    Changes { objects, way, operation: "image updated" }.make(call, |named, object| {
         containers::set_images(named.kind, object, &images).map_err(anyhow::Error::msg)
     })
 }
 
-fn environment(
-    arguments: &mut EnvironmentArguments,
-    connection: &Connection,
-    given: &[OsString],
-) -> anyhow::Result<ExitCode> {
+fn environment(arguments: &mut EnvironmentArguments, call: Call<'_>) -> anyhow::Result<ExitCode> {
     let words = arguments.objects.words_mut();
     let (objects, variables) = parted(words).map_err(anyhow::Error::msg)?;
     *words = objects;
@@ -233,11 +202,11 @@ fn environment(
         bail!("when specifying --keys, a configmap or secret must be provided with --from");
     }
     if arguments.list {
-        return list(arguments, connection, given);
+        return list(arguments, call);
     }
-    let wanted = wanted(arguments, &variables, connection)?;
-    let EnvironmentArguments { objects, way, write, containers: pattern, .. } = &*arguments;
-    Changes { objects, way, write, operation: "env updated" }.make(connection, given, |named, object| {
+    let wanted = wanted(arguments, &variables, call.connection)?;
+    let EnvironmentArguments { objects, way, containers: pattern, .. } = &*arguments;
+    Changes { objects, way, operation: "env updated" }.make(call, |named, object| {
         let known = containers::container_names(named.kind, object);
         let patch = set_environment(named.kind, object, pattern, &wanted).map_err(anyhow::Error::msg)?;
         if !known.iter().any(|name| containers::matches(pattern, name)) {
@@ -284,11 +253,7 @@ async fn read_store(session: &Session, namespace: &str, store: Store, name: &str
     found.ok_or_else(|| not_found(format!("{} {name:?}", resource.plural)))
 }
 
-fn list(
-    arguments: &EnvironmentArguments,
-    connection: &Connection,
-    given: &[OsString],
-) -> anyhow::Result<ExitCode> {
+fn list(arguments: &EnvironmentArguments, call: Call<'_>) -> anyhow::Result<ExitCode> {
     let print = |named: &Named, object: &Value, stores: Option<&Stores>| {
         let listing = list_environment(named.kind, object, &arguments.containers, stores);
         let listing = listing.map_err(anyhow::Error::msg)?;
@@ -303,12 +268,12 @@ fn list(
         if arguments.resolve {
             bail!("--resolve asks the API server for the values, which --local does not");
         }
-        let Some(all) = arguments.objects.local()? else { return hand_over(given) };
+        let Some(all) = arguments.objects.local()? else { return call.hand_over() };
         all.iter().try_for_each(|(named, object)| print(named, object, None))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let Some(all) = arguments.objects.resolve(connection)? else { return hand_over(given) };
-    connection.with(async |session| {
+    let Some(all) = arguments.objects.resolve(call.connection)? else { return call.hand_over() };
+    call.connection.with(async |session| {
         each(&all, async |named| {
             let object = session.read(named).await?;
             if !arguments.resolve {
@@ -327,28 +292,18 @@ fn list(
     Ok(ExitCode::SUCCESS)
 }
 
-fn resources(
-    arguments: &ResourcesArguments,
-    connection: &Connection,
-    given: &[OsString],
-) -> anyhow::Result<ExitCode> {
-    let ResourcesArguments { objects, limits, requests, containers: pattern, way, write } = arguments;
+fn resources(arguments: &ResourcesArguments, call: Call<'_>) -> anyhow::Result<ExitCode> {
+    let ResourcesArguments { objects, limits, requests, containers: pattern, way } = arguments;
     let wanted = ResourceChange::read(limits, requests).map_err(anyhow::Error::msg)?;
-    let operation = "resource requirements updated";
-    Changes { objects, way, write, operation }.make(connection, given, |named, object| {
+    Changes { objects, way, operation: "resource requirements updated" }.make(call, |named, object| {
         containers::set_resources(named.kind, object, pattern, &wanted).map_err(anyhow::Error::msg)
     })
 }
 
-fn account(
-    arguments: &mut AccountArguments,
-    connection: &Connection,
-    given: &[OsString],
-) -> anyhow::Result<ExitCode> {
+fn account(arguments: &mut NamedValueArguments, call: Call<'_>) -> anyhow::Result<ExitCode> {
     let account = arguments.objects.words_mut().pop().context("serviceaccount is required")?;
-    let AccountArguments { objects, way, write } = &*arguments;
-    let operation = "serviceaccount updated";
-    Changes { objects, way, write, operation }.make(connection, given, |named, object| {
+    let NamedValueArguments { objects, way } = &*arguments;
+    Changes { objects, way, operation: "serviceaccount updated" }.make(call, |named, object| {
         containers::set_service_account(named.kind, object, &account).map_err(anyhow::Error::msg)
     })
 }

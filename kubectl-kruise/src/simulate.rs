@@ -20,7 +20,7 @@ use crate::workloads::{self, KINDS, Offline};
 /// Exit code where the workload does not come to what it asks for; 1 is an error, as everywhere.
 const NOT_CONVERGED: u8 = 4;
 /// How long the workload may take before that is given up.
-const PATIENCE: Milliseconds = 4 * 3_600_000;
+const TIMEOUT: Milliseconds = 4 * 3_600_000;
 /// How long chance acts.
 const DISTURBANCE: Milliseconds = 120_000;
 
@@ -159,7 +159,7 @@ fn live<W: Simulated>(cluster: &mut Cluster<'_, W>, is_disturbed: bool) -> Rest 
     if is_disturbed && !cluster.is_calm() {
         cluster.run_until(cluster.elapsed() + DISTURBANCE);
     }
-    cluster.settle_down(PATIENCE)
+    cluster.settle_down(TIMEOUT)
 }
 
 /// The one object of one of these kinds in a file.

@@ -182,9 +182,7 @@ pub(super) fn kind_of(group: &str, kind: &str, kinds: &[WorkloadKind]) -> Option
 fn listed(answer: &Value, kinds: &[WorkloadKind]) -> anyhow::Result<Option<Vec<Named>>> {
     let all = answer.get("items").and_then(Value::as_array);
     let all = all.map_or_else(|| std::slice::from_ref(answer), Vec::as_slice);
-    let text = |object: &Value, pointer: &str| {
-        object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned()
-    };
+    let text = |object: &Value, pointer: &str| pods::text(object, pointer).to_owned();
     let (mut ours, mut others) = (Vec::new(), Vec::new());
     for object in all {
         let (version, kind, name) =
@@ -259,7 +257,7 @@ pub(super) fn name_ours(words: &[&str]) -> bool {
 }
 
 fn uid(object: &Value) -> &str {
-    object.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or_default()
+    pods::text(object, "/metadata/uid")
 }
 
 /// The collection, as far as the selector of a workload selects from it.
@@ -331,7 +329,7 @@ impl Session {
     /// The Pods that a workload of a namespace controls; of a Deployment those of its ReplicaSets.
     pub(super) async fn pods_of(&self, namespace: &str, workload: &Value) -> anyhow::Result<Vec<Value>> {
         let mut owners = vec![uid(workload).to_owned()];
-        if workload.get("kind").and_then(Value::as_str) == Some("Deployment") {
+        if pods::text(workload, "/kind") == "Deployment" {
             let sets = self.replica_sets_of(namespace, workload).await?;
             owners.extend(sets.iter().map(|set| uid(set).to_owned()));
         }
@@ -392,8 +390,7 @@ pub(super) async fn revisions(
         bail!("no history viewer has been implemented for {}", named.quoted());
     }
     let all = session.list(&REVISIONS.namespaced(named.namespace(session))).await?;
-    let uid = object.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or_default();
-    Ok(history::of_owner(all, uid))
+    Ok(history::of_owner(all, uid(object)))
 }
 
 #[cfg(test)]

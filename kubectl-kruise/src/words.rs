@@ -65,11 +65,11 @@ pub(super) fn as_of_kubectl(command: Command) -> Command {
 
 /// The command that runs, as somebody typed it, without passwords.
 pub(super) fn command_line() -> String {
-    told(std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()))
+    reported(std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()))
 }
 
-fn told(words: impl Iterator<Item = String>) -> String {
-    let mut told = "kubectl kruise".to_owned();
+fn reported(words: impl Iterator<Item = String>) -> String {
+    let mut reported = "kubectl kruise".to_owned();
     let mut is_secret = false;
     for word in words {
         let (name, value) = word.split_once('=').map_or((&*word, None), |(name, value)| (name, Some(value)));
@@ -79,10 +79,10 @@ fn told(words: impl Iterator<Item = String>) -> String {
             (_, true) => &format!("{name}=CLASSIFIED"),
             _ => &*word,
         };
-        told.extend([" ", shown]);
+        reported.extend([" ", shown]);
         is_secret = hides && value.is_none() && !is_secret;
     }
-    told
+    reported
 }
 
 /// Reads `_` in the names of flags as `-`, as kubectl does. What comes after `--` is for a container.
@@ -383,7 +383,7 @@ mod tests {
     #[test]
     fn a_command_is_told_without_passwords() {
         let words = ["set", "image", "--token", "a", "--password=b=c", "--token=", "x=y"];
-        let line = told(words.into_iter().map(str::to_owned));
+        let line = reported(words.into_iter().map(str::to_owned));
         assert_eq!(
             line,
             "kubectl kruise set image --token CLASSIFIED --password=CLASSIFIED --token=CLASSIFIED x=y"

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 use std::io::{BufRead, IsTerminal, Write};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitCode, Stdio};
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -12,13 +12,14 @@ use cluster::ErrorReason;
 use cluster::resource::{Path, Resource};
 use cluster::write::{self, PatchKind};
 use plugin::edit;
+use plugin::pods::text;
 use serde_json::Value;
 use similar::TextDiff;
 use values::json_patch::{Patch, apply};
 
 use super::connection::Session;
-use super::failures::{Failures, refused};
-use super::follow::Following;
+use super::failures::{Failures, each, refused};
+use super::follow::{Following, follow_all};
 use super::target::Named;
 use super::terminal::print;
 
@@ -268,11 +269,11 @@ impl WriteArguments {
     /// Shows what would become of an object.
     fn change_one(&self, named: &Named, before: &Value, change: &Change) -> anyhow::Result<()> {
         let Some(patch) = &change.patch else { return Ok(()) };
-        self.told(named, before, &applied(before, patch)?, &change.operation)
+        self.reported(named, before, &applied(before, patch)?, &change.operation)
     }
 
     /// Prints what was done to an object, and what changed where that is wanted.
-    fn told(&self, named: &Named, before: &Value, after: &Value, operation: &str) -> anyhow::Result<()> {
+    fn reported(&self, named: &Named, before: &Value, after: &Value, operation: &str) -> anyhow::Result<()> {
         if self.diff {
             let difference = difference(before, after)?;
             if self.print.prints_data() {
@@ -330,13 +331,6 @@ impl<'a> Creation<'a> {
     }
 }
 
-/// A change, and where it is written: the object itself, or a part such as its status.
-struct Written<'a> {
-    named: &'a Named,
-    part: &'static str,
-    arguments: &'a WriteArguments,
-}
-
 impl Session {
     /// Changes an object as it is by then, and tells of it.
     pub(super) async fn change(
@@ -345,7 +339,21 @@ impl Session {
         arguments: &WriteArguments,
         decide: impl AsyncFnMut(&Value) -> anyhow::Result<Change>,
     ) -> anyhow::Result<()> {
-        self.change_part(Written { named, part: "", arguments }, decide).await
+        self.change_part(named, "", arguments, decide).await
+    }
+
+    /// Changes each object as it is by then, and follows the rollouts where that is wanted.
+    pub(super) async fn change_all(
+        &self,
+        all: &[Named],
+        arguments: &WriteArguments,
+        decide: impl AsyncFn(&Named, &Value) -> anyhow::Result<Change>,
+    ) -> anyhow::Result<ExitCode> {
+        each(all, async |named| {
+            self.change(named, arguments, async |object| decide(named, object).await).await
+        })
+        .await?;
+        follow_all(self, all, arguments.following()).await
     }
 
     /// Changes the status of an object, as [`change`](Self::change) does.
@@ -355,12 +363,14 @@ impl Session {
         arguments: &WriteArguments,
         decide: impl AsyncFnMut(&Value) -> anyhow::Result<Change>,
     ) -> anyhow::Result<()> {
-        self.change_part(Written { named, part: "status", arguments }, decide).await
+        self.change_part(named, "status", arguments, decide).await
     }
 
     async fn change_part(
         &self,
-        Written { named, part, arguments }: Written<'_>,
+        named: &Named,
+        part: &'static str,
+        arguments: &WriteArguments,
         mut decide: impl AsyncFnMut(&Value) -> anyhow::Result<Change>,
     ) -> anyhow::Result<()> {
         let path = arguments.query(named.path(self).subresource(part));
@@ -387,7 +397,7 @@ impl Session {
                     Ok(text) => serde_json::from_str(&text)?,
                 }
             };
-            return arguments.told(named, &before, &after, &change.operation);
+            return arguments.reported(named, &before, &after, &change.operation);
         }
     }
 
@@ -398,7 +408,7 @@ impl Session {
         arguments: &WriteArguments,
     ) -> anyhow::Result<Value> {
         let served = self.served.newest(resource);
-        let object = if object.get("apiVersion").and_then(Value::as_str) == Some(served.api_version) {
+        let object = if text(&object, "/apiVersion") == served.api_version {
             object
         } else {
             serde_json::from_str(api::conversion::convert(&object.to_string(), served.api_version)?.get())?
@@ -408,10 +418,10 @@ impl Session {
         let made = if arguments.sends_nothing() {
             object
         } else {
-            let text = write::create(&self.client, &path, object.to_string()).await;
-            serde_json::from_str(&text.map_err(|error| refused(&error))?)?
+            let made = write::create(&self.client, &path, object.to_string()).await;
+            serde_json::from_str(&made.map_err(|error| refused(&error))?)?
         };
-        let name = made.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
+        let name = text(&made, "/metadata/name");
         let group = resource.api_version.split_once('/').map(|(group, _)| format!(".{group}"));
         let word = format!("{}{}/{name}", resource.kind.to_lowercase(), group.unwrap_or_default());
         arguments.tell(&word, &made, operation)?;

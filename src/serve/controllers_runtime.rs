@@ -12,15 +12,12 @@ use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tracing::{error, info};
-use webhooks::Metrics;
 
 use super::readiness::Readiness;
 use super::settings::Settings;
 
 /// The controllers under way.
 pub(crate) struct Leading {
-    /// What they count.
-    pub metrics: Arc<ControllerMetrics>,
     stop: oneshot::Sender<()>,
     task: JoinHandle<()>,
 }
@@ -40,17 +37,15 @@ impl Leading {
 pub(crate) fn start(
     settings: &Settings,
     connector: Connector,
-    metrics: &Metrics,
+    metrics: Arc<ControllerMetrics>,
     index: Arc<Index>,
     readiness: Readiness,
     runtime: &Runtime,
-) -> anyhow::Result<Leading> {
+) -> Leading {
     let lease = settings.election.clone();
-    let metrics = Arc::new(ControllerMetrics::register(metrics.registry(), &lease.name)?);
     let controllers = settings.controllers.clone();
     let (elected, webhooks_only) = (settings.elected, settings.webhooks_only);
     let (stop, mut stopped) = oneshot::channel();
-    let counted = metrics.clone();
     let task = runtime.spawn(async move {
         let work = async {
             if webhooks_only {
@@ -91,7 +86,7 @@ pub(crate) fn start(
             }
         }
     });
-    Ok(Leading { metrics: counted, stop, task })
+    Leading { stop, task }
 }
 
 /// A client for the controllers, one for their evictions, and one for the Lease that gives up soon enough for a leader that is cut

@@ -10,7 +10,7 @@ use tokio::runtime::Handle;
 const PERIOD: Duration = Duration::from_secs(1);
 /// A runtime that has not ticked for this long is stuck; liveness fails within 30 s
 /// (docs/behaviour/server.md#liveness).
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The pulse of one runtime.
 #[derive(Clone)]
@@ -40,7 +40,7 @@ impl Heartbeat {
     /// The sentence that `/healthz` shows.
     pub(crate) fn check(&self) -> Result<(), String> {
         let silent = Duration::from_millis(self.elapsed().saturating_sub(self.last.load(Ordering::Relaxed)));
-        if silent < PATIENCE {
+        if silent < TIMEOUT {
             return Ok(());
         }
         Err(format!("the {} runtime has not ticked for {} s", self.name, silent.as_secs()))
@@ -61,7 +61,7 @@ mod tests {
 
     #[test]
     fn a_runtime_that_does_not_tick_is_named() {
-        let started = Instant::now() - PATIENCE;
+        let started = Instant::now() - TIMEOUT;
         let heartbeat = Heartbeat { name: "admission", started, last: Arc::default() };
         assert!(heartbeat.check().unwrap_err().contains("admission runtime"));
         heartbeat.tick();

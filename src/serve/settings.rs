@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use admission::endpoint;
 use admission::registration::FailurePolicy;
 use anyhow::{Context, ensure};
 use api::features::{Feature, FeatureGates};
@@ -180,7 +181,7 @@ fn certificates(
     arguments: &ServeArguments,
     gates: &FeatureGates,
 ) -> anyhow::Result<certs::CertificateSettings> {
-    let served = webhooks::paths(gates, true).into_iter().map(str::to_owned).collect();
+    let served = endpoint::paths(gates).map(str::to_owned).collect();
     let mut certificates =
         certs::CertificateSettings::from_environment(|name| std::env::var(name).ok(), gates.clone(), served)?;
     certificates.legacy_paths = arguments.legacy_paths;

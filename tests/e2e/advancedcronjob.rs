@@ -103,11 +103,11 @@ impl CronJob {
     }
 
     /// What an Event of this reason says, once there is one.
-    async fn told(&self, reason: &str) -> String {
+    async fn reported(&self, reason: &str) -> String {
         self.told_such(reason, |_| true).await
     }
 
-    /// [`told`](Self::told), where the Event has to say something certain.
+    /// [`reported`](Self::told), where the Event has to say something certain.
     async fn told_such(&self, reason: &str, is: impl Fn(&str) -> bool) -> String {
         let path = format!("/apis/events.k8s.io/v1/namespaces/{}/events", self.namespace);
         wait_for("the Event", async || {

@@ -323,9 +323,9 @@ async fn the_rights_of_an_agent_are_enough_for_it() {
     wait_for("the Event", async || {
         let list = call(&node.client, "GET", EVENTS, &Value::Null).await.1;
         let mut events = list["items"].as_array().unwrap().iter();
-        let told =
+        let recorded =
             |event: &&Value| event["reason"] == "PullImageSucceed" && event["regarding"]["name"] == "working";
-        events.find(told).map(drop).ok_or(list["items"].clone())
+        events.find(recorded).map(drop).ok_or(list["items"].clone())
     })
     .await;
     assert_eq!(runtime.pulls().len(), 1);

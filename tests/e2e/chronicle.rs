@@ -115,11 +115,11 @@ impl Chronicle {
         let mut pauses = Vec::new();
         for turn in turns.windows(2) {
             let [(_, before), (at, _)] = turn else { continue };
-            let told = moments[..*at].windows(2).rev().find(|pair| {
+            let reported = moments[..*at].windows(2).rev().find(|pair| {
                 let [old, new] = [&pair[0], &pair[1]].map(|(_, moment)| moment.get(*before).map(report));
                 old != new
             });
-            pauses.push(moments[*at].0.duration_since(told.expect("a report")[1].0));
+            pauses.push(moments[*at].0.duration_since(reported.expect("a report")[1].0));
         }
         pauses.sort_unstable();
         let median = pauses[pauses.len() / 2];

@@ -44,6 +44,7 @@ mod outage;
 mod persistentpodstate;
 mod plugin;
 mod pod_steps;
+mod pod_templates;
 mod podunavailablebudget;
 mod podunavailablebudget_admission;
 mod poison;

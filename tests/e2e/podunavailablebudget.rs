@@ -148,7 +148,7 @@ fn assert_passed((code, answer): &(u16, Value)) {
 }
 
 /// Waits for an Event about an object of this name with this reason.
-async fn told(shop: &Shop, name: &str, reason: &str) -> Value {
+async fn reported(shop: &Shop, name: &str, reason: &str) -> Value {
     let path = format!("/apis/events.k8s.io/v1/namespaces/{}/events", shop.namespace);
     wait_for(&format!("the Event {reason}"), async || {
         let list = call(&shop.client, "GET", &path, &Value::Null).await.1;

@@ -126,9 +126,9 @@ impl Site {
     /// Waits until the NodePodProbe of the node says this of Pods of the namespace.
     async fn says(&self, expected: &Value) {
         wait_for(&format!("the probes {expected}"), async || {
-            let told = self.node_probe(&self.node).await.get().await.1["spec"]["podProbes"].clone();
-            let told = if told.is_null() { json!([]) } else { told };
-            if told == *expected { Ok(()) } else { Err(told) }
+            let reported = self.node_probe(&self.node).await.get().await.1["spec"]["podProbes"].clone();
+            let reported = if reported.is_null() { json!([]) } else { reported };
+            if reported == *expected { Ok(()) } else { Err(reported) }
         })
         .await;
     }
@@ -136,8 +136,8 @@ impl Site {
     /// Waits until the NodePodProbe has the probes of these names, in order, one Pod after the other.
     async fn runs(&self, names: &[&str]) {
         wait_for(&format!("the probes {names:?}"), async || {
-            let told = self.node_probe(&self.node).await.get().await.1["spec"]["podProbes"].clone();
-            let pods = told.as_array().into_iter().flatten();
+            let reported = self.node_probe(&self.node).await.get().await.1["spec"]["podProbes"].clone();
+            let pods = reported.as_array().into_iter().flatten();
             let probes = pods.flat_map(|pod| pod["probes"].as_array().into_iter().flatten());
             let known: Vec<String> = probes.map(|probe| probe["name"].as_str().unwrap().to_owned()).collect();
             if known == names { Ok(()) } else { Err(known) }

@@ -25,12 +25,13 @@ pub struct Options {
     drain: String,
     arguments: Vec<String>,
     environment: Vec<(String, String)>,
+    user: Option<String>,
 }
 
 impl Default for Options {
     fn default() -> Self {
         let (gates, drain) = (GATES.to_owned(), "1s".to_owned());
-        Self { gates, drain, arguments: Vec::new(), environment: Vec::new() }
+        Self { gates, drain, arguments: Vec::new(), environment: Vec::new(), user: None }
     }
 }
 
@@ -50,6 +51,12 @@ impl Options {
     /// Adds an argument.
     pub fn argument(mut self, argument: &str) -> Self {
         self.arguments.push(argument.to_owned());
+        self
+    }
+
+    /// Acts as this user, with the rights that this user has, instead of as an administrator.
+    pub fn user(mut self, name: &str) -> Self {
+        self.user = Some(name.to_owned());
         self
     }
 
@@ -171,9 +178,17 @@ impl Product {
         let health = kit::api_server::free_port();
         let metrics = kit::api_server::free_port();
         let log = std::fs::File::create(directory.path().join("output.log")).unwrap();
+        let mut kubeconfig = server.kubeconfig().to_owned();
+        if let Some(user) = &options.user {
+            let text = std::fs::read_to_string(&kubeconfig).unwrap();
+            let mut config: serde_json::Value = serde_json::from_str(&text).unwrap();
+            config["users"][0]["user"]["as"] = user.as_str().into();
+            kubeconfig = directory.path().join("kubeconfig");
+            std::fs::write(&kubeconfig, config.to_string()).unwrap();
+        }
         let child = Command::new(program())
             .arg("serve")
-            .arg(format!("--kubeconfig={}", server.kubeconfig().display()))
+            .arg(format!("--kubeconfig={}", kubeconfig.display()))
             .arg(format!("--feature-gates={}", options.gates))
             .arg(format!("--health-probe-addr=127.0.0.1:{health}"))
             .arg(format!("--metrics-addr=127.0.0.1:{metrics}"))

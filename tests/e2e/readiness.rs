@@ -292,8 +292,8 @@ async fn nobody_but_the_api_server_is_answered() {
     .await;
     let (code, _) = call(&direct_of(server, product.port).await, "POST", "/mutate-pod", &forged).await;
     assert_eq!(code, 200);
-    let (told, _) = called[0].rsplit_once('/').unwrap();
-    let segment = told.trim_start_matches('/');
+    let (reported, _) = called[0].rsplit_once('/').unwrap();
+    let segment = reported.trim_start_matches('/');
     for text in [product.log(), product.metrics().await, product.readiness().await.unwrap().1] {
         assert!(segment.len() == 32 && !text.contains(segment));
     }

@@ -16,7 +16,7 @@ pub const SERVICE: &str = "kruise-webhook-service";
 /// How late the endpoints are.
 const PERIOD: Duration = Duration::from_millis(100);
 /// How long a replica fails its probe before its endpoint is unready, with the chart.
-const PATIENCE: Duration = Duration::from_secs(4);
+const TIMEOUT: Duration = Duration::from_secs(4);
 
 /// The endpoint of one replica; it is kept up to date until this is dropped.
 pub struct Endpoint {
@@ -94,7 +94,7 @@ async fn follow(client: Client, path: String, health: u16, changes: [Value; 2]) 
             failing_since = None;
         } else {
             let since = failing_since.get_or_insert_with(Instant::now);
-            ready = known && !leaves && since.elapsed() < PATIENCE;
+            ready = known && !leaves && since.elapsed() < TIMEOUT;
         }
         if ready != known && set(&client, &path, &changes[usize::from(ready)]).await {
             known = ready;

@@ -48,14 +48,14 @@ impl Fleet {
     }
 
     /// What the annotation says, once it holds.
-    async fn told(&self, what: &str, holds: impl Fn(&Value) -> bool) -> Value {
-        told(&self.set, what, holds).await
+    async fn reported(&self, what: &str, holds: impl Fn(&Value) -> bool) -> Value {
+        reported(&self.set, what, holds).await
     }
 
     /// The reason of this word, once the annotation gives it.
     async fn reason(&self, word: &str) -> Value {
-        let told = self.told(word, |told| reason(told, word).is_some()).await;
-        reason(&told, word).unwrap().clone()
+        let reported = self.reported(word, |reported| reason(reported, word).is_some()).await;
+        reason(&reported, word).unwrap().clone()
     }
 
     async fn explain(&self, words: &[&str]) -> Output {
@@ -86,10 +86,10 @@ fn sidecar(set: Object) -> Object {
 }
 
 /// What the annotation of a SidecarSet says, once it holds.
-async fn told(set: &Stored, what: &str, holds: impl Fn(&Value) -> bool) -> Value {
+async fn reported(set: &Stored, what: &str, holds: impl Fn(&Value) -> bool) -> Value {
     wait_for(&format!("the account to tell {what}"), async || {
-        let told = account(&set.get().await.1);
-        if holds(&told) { Ok(told) } else { Err(told) }
+        let reported = account(&set.get().await.1);
+        if holds(&reported) { Ok(reported) } else { Err(reported) }
     })
     .await
 }
@@ -100,8 +100,8 @@ fn account(set: &Value) -> Value {
     serde_json::from_str(text).unwrap()
 }
 
-fn reason<'v>(told: &'v Value, word: &str) -> Option<&'v Value> {
-    told["reasons"].as_array().into_iter().flatten().find(|reason| reason["reason"] == word)
+fn reason<'v>(reported: &'v Value, word: &str) -> Option<&'v Value> {
+    reported["reasons"].as_array().into_iter().flatten().find(|reason| reason["reason"] == word)
 }
 
 /// Runs `kutter explain`.
@@ -164,7 +164,7 @@ async fn the_documented_manifests_work() {
             format!("/apis/apps.kruise.io/v1beta1/sidecarsets/{name}"),
             Value::Null,
         );
-        told(&stored, "one Pod", |told| told["injected"] == 1).await;
+        reported(&stored, "one Pod", |reported| reported["injected"] == 1).await;
         let output = explain(server, &["pod/web", "-n", &shop.namespace]).await;
         assert!(output.stdout.contains(&format!("SidecarSet {name}: yes: injected\n")), "{output:?}");
         server.kubectl_with_input(["delete", "-f", "-"], manifest).await.success();

@@ -121,7 +121,7 @@ impl United {
     }
 
     /// What an Event of this reason says, once there is one that holds this text.
-    async fn told(&self, reason: &str, text: &str) {
+    async fn reported(&self, reason: &str, text: &str) {
         let path = format!("/apis/events.k8s.io/v1/namespaces/{}/events", self.namespace);
         wait_for("the Event", async || {
             let (_, list) = call(&self.client, "GET", &path, &Value::Null).await;

@@ -318,11 +318,11 @@ impl Field {
 
     /// Waits for an Event of the WorkloadSpread with this reason, and gives its message.
     async fn event(&self, reason: &str) -> String {
-        self.told("WorkloadSpread", reason, 1).await.remove(0)
+        self.reported("WorkloadSpread", reason, 1).await.remove(0)
     }
 
     /// Waits for that many Events with this reason about objects of a kind, and gives their messages.
-    async fn told(&self, kind: &str, reason: &str, count: usize) -> Vec<String> {
+    async fn reported(&self, kind: &str, reason: &str, count: usize) -> Vec<String> {
         let path = format!("/apis/events.k8s.io/v1/namespaces/{}/events", self.shop.namespace);
         wait_for(&format!("{count} Events {reason}"), async || {
             let list = call(&self.shop.client, "GET", &path, &Value::Null).await.1;

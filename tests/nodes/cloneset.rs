@@ -16,7 +16,7 @@ use crate::chronicle::Chronicle;
 use crate::docs;
 use crate::site::Site;
 
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 const STATE: &str = "lifecycle.apps.kruise.io/state";
 const REGISTERED: &str = "example.com/registered";
 
@@ -70,7 +70,7 @@ impl<'s> Fleet<'s> {
 
     /// The Pods by name, once all that are wanted are available at the newest revision.
     async fn complete(&self) -> Vec<Value> {
-        wait_within(PATIENCE, "the CloneSet to be complete", async || {
+        wait_within(TIMEOUT, "the CloneSet to be complete", async || {
             let set = self.site.kruise(&self.namespace, "clonesets/web").await;
             let status = &set["status"];
             let observed = status["observedGeneration"] == set["metadata"]["generation"];
@@ -153,7 +153,7 @@ async fn a_program_registers_pods_by_the_label_of_their_hooks() {
     .await;
     let chronicle = Chronicle::begin(&site.server().client(), &fleet.namespace).await;
     // Nobody registers them yet.
-    wait_within(PATIENCE, "both Pods to be ready", async || {
+    wait_within(TIMEOUT, "both Pods to be ready", async || {
         let set = site.kruise(&fleet.namespace, "clonesets/web").await;
         let status = &set["status"];
         let both = status["readyReplicas"] == 2;

@@ -5,7 +5,7 @@ use kit::builders::{deployment, object};
 use kit::{Output, objects, wait_for, wait_within};
 use serde_json::json;
 
-use crate::site::{NAMESPACE, PATIENCE, Site};
+use crate::site::{NAMESPACE, Site, TIMEOUT};
 
 /// Two Pods of a Deployment on one node, of which one may be away.
 struct Drained<'s> {
@@ -40,7 +40,7 @@ impl<'s> Drained<'s> {
 
     /// Waits until both Pods are counted.
     async fn whole(&self) {
-        wait_within(PATIENCE, "both Pods to be available", async || {
+        wait_within(TIMEOUT, "both Pods to be available", async || {
             let path = format!(
                 "/apis/policy.kruise.io/v1beta1/namespaces/{}/podunavailablebudgets/web",
                 self.namespace

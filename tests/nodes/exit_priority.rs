@@ -4,7 +4,7 @@ use kit::builders::{Object, pod};
 use kit::{objects, wait_within};
 use serde_json::{Value, json};
 
-use crate::site::{NAMESPACE, PATIENCE, Site};
+use crate::site::{NAMESPACE, Site, TIMEOUT};
 
 const ORDER: &str = "kruise.io/container-exit-priority";
 const GRACE: &str = "/spec/terminationGracePeriodSeconds";
@@ -113,7 +113,7 @@ impl<'s> Stage<'s> {
         for container in containers {
             let file = format!("/.kruise-exit/state/{container}");
             let words = format!("exec {pod} -c {container} -n {} -- cat {file}", self.namespace);
-            wait_within(PATIENCE, "the agent to hold the hook back", async || {
+            wait_within(TIMEOUT, "the agent to hold the hook back", async || {
                 let said = self.site.kubectl(&words).await;
                 if said.stdout.is_empty() { Err(said.stderr) } else { Ok(()) }
             })
@@ -123,7 +123,7 @@ impl<'s> Stage<'s> {
 
     /// A Pod when all its containers have ended; it may go then.
     async fn ended(&self, name: &str) -> Value {
-        let pod = wait_within(PATIENCE, "the containers to end", async || {
+        let pod = wait_within(TIMEOUT, "the containers to end", async || {
             let pod = self.site.core(&self.namespace, &format!("pods/{name}")).await;
             let lists = ["containerStatuses", "initContainerStatuses"];
             let mut statuses = lists.iter().filter_map(|list| pod["status"][list].as_array()).flatten();
@@ -138,7 +138,7 @@ impl<'s> Stage<'s> {
     }
 
     /// Texts of the Events about a Pod with this reason.
-    async fn told(&self, pod: &str, reason: &str) -> Vec<String> {
+    async fn reported(&self, pod: &str, reason: &str) -> Vec<String> {
         let about = format!("events?fieldSelector=involvedObject.name={pod},reason={reason}");
         let list = self.site.core(&self.namespace, &about).await;
         let events = list["items"].as_array().unwrap().iter();
@@ -147,8 +147,8 @@ impl<'s> Stage<'s> {
 
     /// Waits until an Event about a Pod with this reason says this.
     async fn tells(&self, pod: &str, reason: &str, text: &str) {
-        wait_within(PATIENCE, "the Event", async || {
-            let all = self.told(pod, reason).await;
+        wait_within(TIMEOUT, "the Event", async || {
+            let all = self.reported(pod, reason).await;
             if all.iter().any(|one| one == text) { Ok(()) } else { Err(all) }
         })
         .await;
@@ -292,7 +292,7 @@ async fn without_an_agent_containers_end_and_native_sidecars_in_order() {
     stage.delete("alone native").await;
     let alone = stage.ended("alone").await;
     in_order(&alone, &[("log", "hook"), ("log", "term"), ("log", "end"), ("main", "end")]);
-    assert_eq!(stage.told("alone", "FailedPreStopHook").await, [""; 0]);
+    assert_eq!(stage.reported("alone", "FailedPreStopHook").await, [""; 0]);
     let native = stage.ended("native").await;
     in_order(&native, &[("main", "end"), ("log", "term"), ("log", "end"), ("envoy", "term")]);
     let moved = native["spec"]["initContainers"].as_array().unwrap().iter();

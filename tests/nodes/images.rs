@@ -8,7 +8,7 @@ use kit::cluster::{Asked, Behaviour, Registry};
 use kit::{Image, objects, wait_for, wait_within};
 use serde_json::{Value, json};
 
-use crate::site::{PATIENCE, Site};
+use crate::site::{Site, TIMEOUT};
 
 const NODES: [&str; 2] = ["node-1", "node-2"];
 /// `user:right` and `user:wrong` in base64, as HTTP sends them.
@@ -28,7 +28,7 @@ impl<'s> Depot<'s> {
         prefix: &str,
         script: impl Fn(&Asked) -> Behaviour + Send + Sync + 'static,
     ) -> Self {
-        wait_within(PATIENCE, "the NodeImages", async || {
+        wait_within(TIMEOUT, "the NodeImages", async || {
             let list = site.get("/apis/apps.kruise.io/v1beta1/nodeimages").await;
             if list["items"].as_array().unwrap().len() == NODES.len() { Ok(()) } else { Err(list) }
         })
@@ -66,7 +66,7 @@ impl<'s> Depot<'s> {
     }
 
     async fn completed_in(&self, namespace: &str, job: &str) -> Value {
-        wait_within(PATIENCE, "the job to complete", async || {
+        wait_within(TIMEOUT, "the job to complete", async || {
             let status = self.site.kruise(namespace, job).await["status"].clone();
             if status["completionTime"].is_string() { Ok(status) } else { Err(status) }
         })
@@ -74,7 +74,7 @@ impl<'s> Depot<'s> {
     }
 
     /// What a node says of a tag of an image.
-    async fn told(&self, node: &str, image: &str, tag: &str) -> Value {
+    async fn reported(&self, node: &str, image: &str, tag: &str) -> Value {
         let object = self.site.get(&format!("/apis/apps.kruise.io/v1beta1/nodeimages/{node}")).await;
         let mut tags = object["status"]["imageStatuses"][image]["tags"].as_array().into_iter().flatten();
         tags.find(|status| status["tag"] == tag).cloned().unwrap_or_default()
@@ -83,7 +83,7 @@ impl<'s> Depot<'s> {
     /// Waits for an Event about an object of this kind, and returns its text.
     async fn event(&self, namespace: &str, kind: &str, reason: &str, about: &str) -> String {
         let events = format!("events?fieldSelector=involvedObject.kind={kind},reason={reason}");
-        wait_within(PATIENCE, "the Event", async || {
+        wait_within(TIMEOUT, "the Event", async || {
             let list = self.site.core(namespace, &events).await;
             let mut texts =
                 list["items"].as_array().unwrap().iter().filter_map(|event| event["message"].as_str());
@@ -173,11 +173,11 @@ async fn images_come_from_a_registry_that_has_its_moods() {
     assert_eq!(lookups("late"), [2, 2], "an attempt that failed, and one more");
     assert_eq!(lookups("gone"), [2, 2], "no more attempts than asked for");
     for node in NODES {
-        let calm = depot.told(node, &depot.registry.image("moody/calm"), "1").await;
+        let calm = depot.reported(node, &depot.registry.image("moody/calm"), "1").await;
         assert_eq!((&calm["phase"], &calm["progress"]), (&json!("Succeeded"), &json!(100)), "{calm:#}");
         let id = calm["imageID"].as_str().unwrap();
         assert!(id.starts_with(&format!("{}@sha256:", depot.registry.image("moody/calm"))), "{id}");
-        let busy = depot.told(node, &depot.registry.image("moody/busy"), "1").await;
+        let busy = depot.reported(node, &depot.registry.image("moody/busy"), "1").await;
         assert!(busy["message"].as_str().unwrap().contains("429 Too Many Requests"), "{busy:#}");
     }
     depot.event("default", "NodeImage", "PullImageSucceed", &images[0]).await;
@@ -190,15 +190,16 @@ async fn images_come_from_a_registry_that_has_its_moods() {
     for node in NODES {
         let asked = depot.registry.asked();
         let private = asked.iter().filter(|it| it.node == node && it.repository == "moody/private");
-        let told: Vec<&str> = private.map(|it| it.credentials.as_str()).filter(|it| !it.is_empty()).collect();
+        let reported: Vec<&str> =
+            private.map(|it| it.credentials.as_str()).filter(|it| !it.is_empty()).collect();
         let (wrong, right) =
-            (told.iter().position(|it| *it == WRONG), told.iter().position(|it| *it == RIGHT));
-        assert!(wrong.is_some() && wrong < right, "one after the other: {told:?}");
-        let status = depot.told(node, &fixed, &digest).await;
+            (reported.iter().position(|it| *it == WRONG), reported.iter().position(|it| *it == RIGHT));
+        assert!(wrong.is_some() && wrong < right, "one after the other: {reported:?}");
+        let status = depot.reported(node, &fixed, &digest).await;
         assert_eq!(status["phase"], "Succeeded", "{status:#}");
     }
-    let told = depot.event(&depot.namespace, "ImagePullJob", "PullImageFailed", "nowhere").await;
-    assert!(told.contains("nowhere.example.com:5000/some/image:1"), "{told}");
+    let reported = depot.event(&depot.namespace, "ImagePullJob", "PullImageFailed", "nowhere").await;
+    assert!(reported.contains("nowhere.example.com:5000/some/image:1"), "{reported}");
     depot.close().await;
 }
 
@@ -269,7 +270,7 @@ async fn a_pull_goes_on_when_the_agent_or_the_runtime_is_killed() {
     let job = depot.job("web", &format!("{name}:1"));
     depot.create(job.with("/spec/pullPolicy/backoffLimit", 3)).await;
     // The runtime asks for the configuration first, which is over soon, and then for the content.
-    wait_within(PATIENCE, "the image to come to both nodes", async || {
+    wait_within(TIMEOUT, "the image to come to both nodes", async || {
         let asked = depot.registry.asked();
         let comes = |node: &&str| {
             let blobs = asked.iter().filter(|it| it.node == **node && it.is_blob);
@@ -284,15 +285,19 @@ async fn a_pull_goes_on_when_the_agent_or_the_runtime_is_killed() {
     let status = depot.completed("imagepulljobs/web").await;
     assert_eq!(counts(&status, ["succeeded", "failed"]), [2, 0], "{status:#}");
     for node in NODES {
-        let told = depot.told(node, &name, "1").await;
-        assert_eq!((&told["phase"], &told["version"]), (&json!("Succeeded"), &json!(0)), "{told:#}");
+        let reported = depot.reported(node, &name, "1").await;
+        assert_eq!(
+            (&reported["phase"], &reported["version"]),
+            (&json!("Succeeded"), &json!(0)),
+            "{reported:#}"
+        );
         // More than twice where the runtime still holds what it was pulling for the agent that was killed.
         let lookups = depot.registry.lookups(node, "crawling/web");
         assert!((2..=5).contains(&lookups), "{node} has begun {lookups} times");
     }
     let restarts = |agent: &Value| agent["status"]["containerStatuses"][0]["restartCount"].as_i64().unwrap();
     let [first, second] = agents.each_ref().map(restarts);
-    wait_within(PATIENCE, "the agent that was killed to be counted", async || {
+    wait_within(TIMEOUT, "the agent that was killed to be counted", async || {
         let now = restarts(&site.agent(NODES[0]).await);
         if now == first + 1 { Ok(()) } else { Err(now) }
     })

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::chronicle::Chronicle;
 use crate::site::Site;
 
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 const ORDERED: (&str, &str) = ("apps.kruise.io/container-launch-priority", "Ordered");
 const COMPLETED: &str = "apps.kruise.io/container-launch-priority-completed";
 /// Says when it starts, and a moment before it is ready.
@@ -41,7 +41,7 @@ impl Street<'_> {
     /// The Pod with label `app` of this value, once it is ready, marked as completed, and another one than that with
     /// the UID `not`.
     async fn ready(&self, app: &str, not: &str) -> Value {
-        wait_within(PATIENCE, "the Pod to be ready", async || {
+        wait_within(TIMEOUT, "the Pod to be ready", async || {
             let list = self.site.core(&self.namespace, &format!("pods?labelSelector=app={app}")).await;
             let mut pods = list["items"].as_array().unwrap().iter();
             let found = pods.find(|pod| {

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use kit::{objects, wait_for};
 
-use crate::site::{NAMESPACE, PATIENCE, RELEASE, Site, clone_set, injected};
+use crate::site::{NAMESPACE, RELEASE, Site, TIMEOUT, clone_set, injected};
 
 /// docs/behaviour/server.md#start(a) and 16, docs/behaviour/server.md#uninstall-guard.
 #[tokio::test]
@@ -64,7 +64,7 @@ async fn an_uninstall_is_refused_while_workloads_exist_and_leaves_a_cluster_that
     let values = ["--set=installation.namespace=by-hand", "--set=installation.createNamespace=false"];
     site.upgrade(&values).await.success();
     site.wait_in_use().await;
-    assert!(start.elapsed() < PATIENCE, "{:?}", start.elapsed());
+    assert!(start.elapsed() < TIMEOUT, "{:?}", start.elapsed());
     wait_for("a Pod to get its sidecar", async || {
         let pod = site.try_pod(&namespace).await?;
         if injected(&pod) { Ok(()) } else { Err(pod.to_string()) }

@@ -4,7 +4,7 @@ use kit::builders::{object, pod};
 use kit::{objects, wait_within};
 use serde_json::{Value, json};
 
-use crate::site::{PATIENCE, Site};
+use crate::site::{Site, TIMEOUT};
 
 /// Serves one page, and stops when it is told to.
 const PROGRAM: &str = "mkdir /tmp/www; echo nobody here > /tmp/www/idle; trap 'exit 0' TERM; httpd -f -p 8080 -h /tmp/www & wait";
@@ -39,7 +39,7 @@ async fn commands_and_requests_in_real_containers_mark_their_pod() {
     objects::create(&client, marker.with("/spec", spec)).await.unwrap();
 
     let until = async |what: &str, holds: &dyn Fn(&Value) -> bool| {
-        wait_within(PATIENCE, what, async || {
+        wait_within(TIMEOUT, what, async || {
             let pod = site.core(&namespace, "pods/game").await;
             if holds(&pod) { Ok(pod) } else { Err(format!("{pod:#}")) }
         })

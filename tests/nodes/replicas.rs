@@ -8,7 +8,7 @@ use kit::wait_within;
 use kube::api::{Api, DynamicObject, PostParams};
 use serde_json::Value;
 
-use crate::site::{NAMESPACE, PATIENCE, Site, injected, trial};
+use crate::site::{NAMESPACE, Site, TIMEOUT, injected, trial};
 
 /// The path of what the server registers for defaults and sidecars.
 const MUTATING: &str = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/kruise-mutating-webhook-configuration";
@@ -93,7 +93,7 @@ async fn an_upgrade_loses_no_call_and_keeps_entries_and_certificate() {
 
     let after = secret().await;
     assert_eq!((&after["data"], &after["metadata"]["uid"]), (&before["data"], &before["metadata"]["uid"]));
-    wait_within(PATIENCE, "the changed value to be registered", async || {
+    wait_within(TIMEOUT, "the changed value to be registered", async || {
         let configuration = site.get(MUTATING).await;
         let entries = configuration["webhooks"].as_array().cloned().unwrap_or_default();
         if entries.iter().all(|entry| entry["timeoutSeconds"] == 20) { Ok(()) } else { Err(entries) }
@@ -111,9 +111,9 @@ async fn another_replica_leads_when_the_leader_is_killed() {
         let lives = replicas.iter().any(|pod| pod["metadata"]["name"] == now.as_str());
         if lives && now != before { Ok(now) } else { Err(now) }
     };
-    let leader = wait_within(PATIENCE, "a leader", async || holds("").await).await;
+    let leader = wait_within(TIMEOUT, "a leader", async || holds("").await).await;
     site.kubectl(&format!("delete pod {leader} -n {NAMESPACE} --grace-period=0 --force")).await.success();
-    wait_within(PATIENCE, "another leader", async || holds(&leader).await).await;
+    wait_within(TIMEOUT, "another leader", async || holds(&leader).await).await;
     ready(&site).await;
 }
 
@@ -132,7 +132,7 @@ async fn all_replicas_return_when_they_are_deleted_at_once() {
     let new = site.replicas(NAMESPACE).await;
     let id = |pod: &Value| pod["metadata"]["uid"].clone();
     assert!(new.iter().all(|pod| !old.iter().any(|gone| id(gone) == id(pod))));
-    wait_within(PATIENCE, "injection to work again", async || {
+    wait_within(TIMEOUT, "injection to work again", async || {
         site.try_pod(&namespace).await.map(|pod| assert!(injected(&pod)))
     })
     .await;
@@ -142,7 +142,7 @@ async fn all_replicas_return_when_they_are_deleted_at_once() {
 async fn ready(site: &Site) {
     let rollout = format!("rollout status deployment/kruise-controller-manager -n {NAMESPACE} --timeout=4m");
     site.kubectl(&rollout).await.success();
-    wait_within(PATIENCE, "two ready replicas", async || {
+    wait_within(TIMEOUT, "two ready replicas", async || {
         let pods = site.replicas(NAMESPACE).await;
         let is_ready = |pod: &Value| pod["status"]["containerStatuses"][0]["ready"] == true;
         if pods.len() == 2 && pods.iter().all(is_ready) { Ok(()) } else { Err(pods.len()) }

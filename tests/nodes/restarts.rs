@@ -5,7 +5,7 @@ use kit::builders::{Object, object, pod, workload};
 use kit::{objects, wait_within};
 use serde_json::{Value, json};
 
-use crate::site::{PATIENCE, Site};
+use crate::site::{Site, TIMEOUT};
 
 const META: &str = "apps.kruise.io/runtime-containers-meta";
 
@@ -51,7 +51,7 @@ impl<'s> Yard<'s> {
 
     /// Waits until a request has come that far.
     async fn phase(&self, request: &str, phase: &str) -> Value {
-        wait_within(PATIENCE, "the request", async || {
+        wait_within(TIMEOUT, "the request", async || {
             let path = format!("containerrecreaterequests/{request}");
             let request = self.site.kruise(&self.namespace, &path).await;
             if request["status"]["phase"] == phase { Ok(request) } else { Err(format!("{request:#}")) }
@@ -121,7 +121,7 @@ async fn requests_restart_containers_in_order_after_their_hooks_and_in_time() {
     let web = yard.pod("web").await;
     let second = status(&web, "second");
     let ended = second["lastState"]["terminated"]["finishedAt"].as_str().unwrap();
-    wait_within(PATIENCE, "the Event", async || {
+    wait_within(TIMEOUT, "the Event", async || {
         let events = yard.stops("web").await;
         if events.to_string().contains("by ContainerRecreateRequest both") { Ok(()) } else { Err(events) }
     })
@@ -135,7 +135,7 @@ async fn requests_restart_containers_in_order_after_their_hooks_and_in_time() {
     assert!(started <= ended, "the second stops when the first is back: {started} {ended}");
 
     yard.succeeded("deaf").await;
-    let deaf = wait_within(PATIENCE, "the kubelet to tell how the container ended", async || {
+    let deaf = wait_within(TIMEOUT, "the kubelet to tell how the container ended", async || {
         let deaf = yard.pod("deaf").await;
         if status(&deaf, "main")["lastState"]["terminated"].is_object() { Ok(deaf) } else { Err(deaf) }
     })
@@ -162,7 +162,7 @@ async fn a_restart_goes_on_when_the_agent_is_killed() {
     yard.create(web.having("lifecycle", slow)).await;
     let node = yard.ready("web").await["spec"]["nodeName"].as_str().unwrap().to_owned();
     yard.ask("restart", "web", &["main"], json!({})).await;
-    wait_within(PATIENCE, "the stop to begin", async || {
+    wait_within(TIMEOUT, "the stop to begin", async || {
         let list = yard.stops("web").await;
         if list["items"].as_array().is_some_and(|items| !items.is_empty()) { Ok(()) } else { Err(list) }
     })
@@ -193,13 +193,13 @@ async fn a_container_restarts_once_where_an_update_changes_what_its_variables_sh
     let set = set.with("/spec/template", template);
     yard.create(set.with("/spec/updateStrategy/rollingUpdate/podUpdatePolicy", "InPlaceIfPossible")).await;
     let newest = async |wanted: i64| {
-        wait_within(PATIENCE, "the Pod", async || {
+        wait_within(TIMEOUT, "the Pod", async || {
             let list = site.core(&yard.namespace, "pods?labelSelector=app=web").await;
             let pod = &list["items"][0];
-            let told = pod["metadata"]["annotations"][META].as_str().unwrap_or("null");
-            let told: Value = serde_json::from_str(told).unwrap();
+            let reported = pod["metadata"]["annotations"][META].as_str().unwrap_or("null");
+            let reported: Value = serde_json::from_str(reported).unwrap();
             let status = &pod["status"]["containerStatuses"][0];
-            let agrees = told["containers"][0]["containerID"] == status["containerID"];
+            let agrees = reported["containers"][0]["containerID"] == status["containerID"];
             let is_there = status["restartCount"] == wanted && status["ready"] == true && agrees;
             if is_there { Ok(pod.clone()) } else { Err(format!("{pod:#}")) }
         })
@@ -212,7 +212,7 @@ async fn a_container_restarts_once_where_an_update_changes_what_its_variables_sh
     let after = newest(1).await;
     assert_eq!(after["metadata"]["uid"], before["metadata"]["uid"]);
     let name = after["metadata"]["name"].as_str().unwrap();
-    wait_within(PATIENCE, "what the variable shows", async || {
+    wait_within(TIMEOUT, "what the variable shows", async || {
         let log = yard.log(name, "main").await;
         if log.contains("shown two") { Ok(()) } else { Err(log) }
     })

@@ -7,7 +7,7 @@ use kit::{objects, wait_within};
 use kube::api::DeleteParams;
 use serde_json::{Value, json};
 
-use crate::site::{NAMESPACE, PATIENCE, Site, trial};
+use crate::site::{NAMESPACE, Site, TIMEOUT, trial};
 
 /// Group, resource with subresource, verb.
 type Right = (String, String, String);
@@ -118,7 +118,7 @@ async fn roll_back_and_forth(site: &Site, set: &str) {
     for patch in [images("busybox:1.35"), images("busybox:1.36"), limit] {
         let patch = format!("--patch={patch}");
         site.server().kubectl(["patch", "sidecarset", set, "--type=json", &patch]).await.success();
-        wait_within(PATIENCE, "the SidecarSet to be looked at", async || {
+        wait_within(TIMEOUT, "the SidecarSet to be looked at", async || {
             let set = site.get(&format!("/apis/apps.kruise.io/v1beta1/sidecarsets/{set}")).await;
             let observed = set["status"]["observedGeneration"] == set["metadata"]["generation"];
             if observed { Ok(()) } else { Err(set["status"].clone()) }
@@ -148,7 +148,7 @@ fn clone_set(namespace: &str, name: &str, spec: Value) -> Value {
 
 /// Waits until a CloneSet counts that many Pods at its newest revision.
 async fn counted(site: &Site, namespace: &str, set: &str, field: &str, count: usize) {
-    wait_within(PATIENCE, "the CloneSet to be counted", async || {
+    wait_within(TIMEOUT, "the CloneSet to be counted", async || {
         let set = site.kruise(namespace, &format!("clonesets/{set}")).await;
         let status = &set["status"];
         let observed = status["observedGeneration"] == set["metadata"]["generation"];
@@ -181,7 +181,7 @@ async fn roll_a_clone_set(site: &Site, namespace: &str) {
     let pod = &pods["items"][0]["metadata"]["name"];
     let spec = json!({"spec": {"replicas": 3, "scaleStrategy": {"podsToDelete": [pod]}}});
     kubectl(site, namespace, "patch cloneset rolled --type=merge", &spec).await;
-    wait_within(PATIENCE, "the revision to be read", async || {
+    wait_within(TIMEOUT, "the revision to be read", async || {
         let mut requests = site.audit().into_iter();
         let read = ("apps".to_owned(), "controllerrevisions".to_owned(), "get".to_owned());
         if requests.any(|request| right(&request) == read) { Ok(()) } else { Err("not yet") }
@@ -215,7 +215,7 @@ async fn pull(site: &Site, namespace: &str) {
             "completionPolicy": {"type": "Always"}},
     });
     objects::create(&client, list).await.unwrap();
-    wait_within(PATIENCE, "the jobs to be handed out", async || {
+    wait_within(TIMEOUT, "the jobs to be handed out", async || {
         let jobs = site.kruise(namespace, "imagepulljobs").await;
         let served =
             jobs["items"].as_array().unwrap().iter().filter(|job| job["status"]["active"] == 1).count();
@@ -247,7 +247,7 @@ async fn claim_and_spread(site: &Site, namespace: &str) {
     let hold = format!("patch pod {pod} --type=merge");
     kubectl(site, namespace, &hold, &held(json!(["example.com/held"]))).await;
     kubectl(site, namespace, &format!("delete pod {pod} --wait=false"), &Value::Null).await;
-    wait_within(PATIENCE, "the claim to be handed over", async || {
+    wait_within(TIMEOUT, "the claim to be handed over", async || {
         let claims = site.core(namespace, "persistentvolumeclaims").await;
         let owners = claims["items"].as_array().unwrap().iter();
         let mut owners = owners.map(|claim| &claim["metadata"]["ownerReferences"][0]["kind"]);
@@ -334,8 +334,9 @@ async fn remember_and_broadcast(site: &Site, namespace: &str) {
         .with("/spec/template/spec/nodeSelector", json!({"example.com/nowhere": "true"}))
         .container("main", "nginx:1.25");
     objects::create(&client, set).await.unwrap();
-    let told = "wait daemonset.apps.kruise.io/nowhere --for=jsonpath={.status.updateRevision} --timeout=4m";
-    kubectl(site, namespace, told, &Value::Null).await;
+    let reported =
+        "wait daemonset.apps.kruise.io/nowhere --for=jsonpath={.status.updateRevision} --timeout=4m";
+    kubectl(site, namespace, reported, &Value::Null).await;
     let job = workload("apps.kruise.io/v1beta1", "BroadcastJob", "once")
         .in_namespace(namespace)
         .with("/spec/completionPolicy", json!({"ttlSecondsAfterFinished": 0}))
@@ -363,7 +364,7 @@ async fn repeat(site: &Site, namespace: &str) {
         cron_job["spec"]["template"][template] = json!({"spec": spec});
         objects::create(&client, cron_job).await.unwrap();
     }
-    wait_within(PATIENCE, "children of each kind to be replaced", async || {
+    wait_within(TIMEOUT, "children of each kind to be replaced", async || {
         let deleted: BTreeSet<Right> = site.audit().iter().map(right).collect();
         let missing =
             [("batch", "jobs"), ("apps.kruise.io", "broadcastjobs"), ("apps.kruise.io", "imagelistpulljobs")];
@@ -401,7 +402,7 @@ async fn divide(site: &Site, namespace: &str) {
         });
         object["spec"]["template"][template] = json!({"metadata": {"labels": labels}, "spec": spec});
         objects::create(&client, object).await.unwrap();
-        let child = wait_within(PATIENCE, "the workload of a subset", async || {
+        let child = wait_within(TIMEOUT, "the workload of a subset", async || {
             let path = format!("/apis/{version}/namespaces/{namespace}/{plural}?labelSelector=app={app}");
             let list = site.get(&path).await;
             list["items"][0]["metadata"]["name"].as_str().map(str::to_owned).ok_or(list)
@@ -461,7 +462,7 @@ async fn protect(site: &Site, namespace: &str) {
     let spec = json!({"selector": selector, "protectTotalReplicas": 1, "maxUnavailable": 0});
     objects::create(&client, budget("kept", spec)).await.unwrap();
     let pods = objects::namespaced(&client, &objects::kind("v1", "Pod"), namespace);
-    wait_within(PATIENCE, "the budget to refuse", async || {
+    wait_within(TIMEOUT, "the budget to refuse", async || {
         match pods.delete("kept", &DeleteParams::default().dry_run()).await {
             Err(refusal) if refusal.to_string().contains("pub unavailable allowed is negative") => Ok(()),
             answer => Err(format!("{answer:?}")),
@@ -568,7 +569,7 @@ async fn every_right_of_the_chart_is_used_and_none_is_missing() {
     site.server().kubectl(words).await.success();
     site.kubectl(&format!("delete pods --all -n {NAMESPACE} --wait=false")).await.success();
 
-    wait_within(PATIENCE, "every right to be used", async || {
+    wait_within(TIMEOUT, "every right to be used", async || {
         let used = site.audit().iter().map(right).collect();
         let idle = unused(&site, &used).await;
         if idle.is_empty() { Ok(()) } else { Err(idle) }

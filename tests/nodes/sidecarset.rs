@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::site::Site;
 
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 /// What the idle twin of a hot upgrade runs.
 const EMPTY: &str = "busybox:latest";
 
@@ -69,7 +69,7 @@ impl<'s> Fleet<'s> {
 
     /// Waits until that many Pods are updated and ready, and the newest spec was looked at.
     async fn rolled(&self, pods: usize) {
-        wait_within(PATIENCE, "the SidecarSet to be rolled out", async || {
+        wait_within(TIMEOUT, "the SidecarSet to be rolled out", async || {
             let set = self.read_set().await;
             let status = set["status"].clone();
             let observed = status["observedGeneration"] == set["metadata"]["generation"];
@@ -192,7 +192,7 @@ async fn a_native_sidecar_runs_beside_the_main_container() {
         assert!(status["name"] == "proxy" && status["state"]["running"].is_object(), "{status:#}");
         assert_eq!(life(pod, "main").0, 0);
     }
-    wait_within(PATIENCE, "the Pods to be counted", async || {
+    wait_within(TIMEOUT, "the Pods to be counted", async || {
         let status = fleet.read_set().await["status"].clone();
         if status["readyPods"] == 2 && status["updatedPods"] == 2 { Ok(()) } else { Err(status) }
     })
@@ -219,7 +219,7 @@ async fn a_finished_job_ends_with_its_sidecar() {
     });
     let job = object("batch/v1", "Job", "once").in_namespace(&fleet.namespace);
     fleet.create(job.with("/spec", json!({"template": template, "backoffLimit": 0}))).await;
-    let request = wait_within(PATIENCE, "the request", async || {
+    let request = wait_within(TIMEOUT, "the request", async || {
         let list = site.kruise(&fleet.namespace, "containerrecreaterequests").await;
         list["items"][0].is_object().then(|| list["items"][0].clone()).ok_or(list)
     })

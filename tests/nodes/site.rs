@@ -21,7 +21,7 @@ pub const NAMESPACE: &str = "kruise-system";
 pub const RELEASE: &str = "kutter";
 /// How long tests wait for rollouts and whatever else takes several containers: far more than it takes.
 /// kubectl and Helm have the same time where they wait.
-pub const PATIENCE: Duration = Duration::from_secs(240);
+pub const TIMEOUT: Duration = Duration::from_secs(240);
 /// Arguments that make an installation of this build.
 pub const VALUES: [&str; 7] = [
     "--set=manager.image.tag=test",
@@ -306,7 +306,7 @@ impl Site {
 
     /// Waits until the API server and both replicas give a Pod its sidecars.
     pub async fn wait_injected(&self, pod: &Value) {
-        wait_within(PATIENCE, "the SidecarSet to be known", async || {
+        wait_within(TIMEOUT, "the SidecarSet to be known", async || {
             for response in self.reviews("/mutate-pod", pod).await? {
                 let patch = STANDARD.decode(response["patch"].as_str().unwrap_or_default()).unwrap();
                 if !String::from_utf8_lossy(&patch).contains("sidecarset-injected-list") {
@@ -322,7 +322,7 @@ impl Site {
 
     /// Waits until both replicas know a WorkloadSpread: they would refuse a second one of its target.
     pub async fn wait_known_spread(&self, second: &Value) {
-        wait_within(PATIENCE, "both replicas to know the WorkloadSpread", async || {
+        wait_within(TIMEOUT, "both replicas to know the WorkloadSpread", async || {
             for response in self.reviews("/validate-apps-kruise-io-workloadspread", second).await? {
                 let message = response["status"]["message"].as_str().unwrap_or_default();
                 if !message.contains("in conflict with other WorkloadSpread") {

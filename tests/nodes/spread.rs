@@ -4,7 +4,7 @@ use kit::builders::{object, workload};
 use kit::{objects, wait_within};
 use serde_json::{Value, json};
 
-use crate::site::{PATIENCE, Site};
+use crate::site::{Site, TIMEOUT};
 
 const MARK: &str = "apps.kruise.io/matched-workloadspread";
 /// The label by which subsets tell nodes.
@@ -67,7 +67,7 @@ impl<'s> Divided<'s> {
 
     /// Waits until each subset has that many ready Pods, all of them on its node.
     async fn placed(&self, expected: [usize; 2]) {
-        wait_within(PATIENCE, "the Pods to be ready in their subsets", async || {
+        wait_within(TIMEOUT, "the Pods to be ready in their subsets", async || {
             let pods = self.site.core(&self.namespace, "pods").await;
             let pods = pods["items"].as_array().unwrap();
             let mut counts = [0, 0];
@@ -87,7 +87,7 @@ impl<'s> Divided<'s> {
 
     /// Waits until subset `a` has a condition with this status, or none.
     async fn schedulable(&self, expected: &Value) {
-        wait_within(PATIENCE, "the condition of subset a", async || {
+        wait_within(TIMEOUT, "the condition of subset a", async || {
             let spread = self.site.kruise(&self.namespace, "workloadspreads/web").await;
             let subset = &spread["status"]["subsetStatuses"][0];
             if subset["conditions"][0]["status"] == *expected { Ok(()) } else { Err(subset.clone()) }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::docs;
 use crate::site::Site;
 
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 #[tokio::test]
 async fn the_walk_through_of_stateful_sets_works() {
@@ -45,7 +45,7 @@ async fn open(site: &Site, namespace: &str, class: &str) {
 
 /// The Pods by name, once all are available at the newest revision.
 async fn complete(site: &Site, namespace: &str) -> Vec<Value> {
-    wait_within(PATIENCE, "the StatefulSet to be complete", async || {
+    wait_within(TIMEOUT, "the StatefulSet to be complete", async || {
         let set = site.kruise(namespace, "statefulsets/db").await;
         let status = &set["status"];
         let observed = status["observedGeneration"] == set["metadata"]["generation"];
@@ -98,7 +98,7 @@ async fn a_volume_that_grows_with_a_new_pod_gets_one() {
         std::fs::write(volume.unwrap().path().join("kept"), "data").unwrap();
     }
     resize(&site, &namespace).await;
-    wait_within(2 * PATIENCE, "both claims to grow", async || {
+    wait_within(2 * TIMEOUT, "both claims to grow", async || {
         let grown = grown(&site, &namespace).await;
         if grown.len() == 2 { Ok(()) } else { Err(grown) }
     })
@@ -133,7 +133,7 @@ async fn volumes_that_do_not_grow_hold_up_the_rollout() {
             |claim: &Value| claim["spec"]["resources"]["requests"]["storage"].as_str().unwrap().to_owned();
         claims.iter().map(size).collect::<Vec<_>>()
     };
-    wait_within(PATIENCE, "the first claim to ask for more", async || {
+    wait_within(TIMEOUT, "the first claim to ask for more", async || {
         let wanted = wanted().await;
         if wanted == ["1Gi", "2Gi"] { Ok(()) } else { Err(wanted) }
     })

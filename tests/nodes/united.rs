@@ -4,14 +4,14 @@ use kit::builders::object;
 use kit::{objects, wait_within};
 use serde_json::json;
 
-use crate::site::{PATIENCE, Site};
+use crate::site::{Site, TIMEOUT};
 
 /// The label by which subsets tell nodes.
 const ZONE: &str = "example.com/united-zone";
 const SUBSET: &str = "apps.kruise.io/subset-name";
 
 async fn placed(site: &Site, namespace: &str, expected: [usize; 2]) {
-    wait_within(PATIENCE, "the Pods to be ready in their subsets", async || {
+    wait_within(TIMEOUT, "the Pods to be ready in their subsets", async || {
         let pods = site.core(namespace, "pods").await;
         let mut counts = [0, 0];
         for pod in pods["items"].as_array().unwrap() {
@@ -58,7 +58,7 @@ async fn pods_without_room_come_up_in_the_next_subset() {
 
     // The subset is trusted again after a while.
     site.uncordon(&nodes[0]).await;
-    wait_within(PATIENCE, "the subset to have room again", async || {
+    wait_within(TIMEOUT, "the subset to have room again", async || {
         let united = site.kruise(&namespace, "uniteddeployments/web").await;
         let condition = &united["status"]["subsetStatuses"][0]["conditions"][0];
         if condition["status"] == "True" { Ok(()) } else { Err(united["status"].clone()) }

@@ -4,7 +4,7 @@ use kit::builders::{deployment, pod};
 use kit::{objects, wait_for, wait_within};
 use serde_json::{Value, json};
 
-use crate::site::{PATIENCE, Site, injected};
+use crate::site::{Site, TIMEOUT, injected};
 
 fn state<'a>(pod: &'a Value, container: &str) -> &'a Value {
     let statuses = pod["status"]["containerStatuses"].as_array().into_iter().flatten();
@@ -97,7 +97,7 @@ async fn a_pod_with_the_readiness_gate_turns_ready() {
         .container("main", "nginx:1.25")
         .with("/spec/terminationGracePeriodSeconds", 0);
     objects::create(&site.server().client(), gated).await.unwrap();
-    wait_within(PATIENCE, "the Pod to be ready", async || {
+    wait_within(TIMEOUT, "the Pod to be ready", async || {
         let conditions = site.core(&namespace, "pods/gated").await["status"]["conditions"].clone();
         let holds = |kind: &str| {
             let mut all = conditions.as_array().into_iter().flatten();

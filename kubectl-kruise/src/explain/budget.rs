@@ -2,42 +2,31 @@
 
 use std::sync::Arc;
 
-use anyhow::anyhow;
+use anyhow::Context;
 use api::Raw;
 use api::features::FeatureGates;
 use api::kinds::podunavailablebudget::KIND;
-use cluster::list::list_all;
 use cluster::resource::{BUDGETS, PODS};
 use kinds::podunavailablebudget::explanation::{Report, State, explain};
-use kube::Client;
 use pod::observed::ObservedPod;
-use serde_json::json;
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 
-use super::{Format, Target, blockers, code};
+use super::{Shown, Site, blockers};
 
 /// Pods that are named in a line.
 const NAMED: usize = 20;
 
 /// Explains the budget; what is printed, and how the program ends.
-pub(super) async fn of_budget(
-    client: &Client,
-    namespace: &str,
-    target: &Target,
-    gates: &FeatureGates,
-) -> anyhow::Result<(String, std::process::ExitCode)> {
-    let (mut budgets, mut pods) = (Vec::new(), Vec::new());
-    list_all(client, &BUDGETS.namespaced(namespace), |budget: Box<RawValue>| budgets.push(Raw::from(budget)))
-        .await?;
-    list_all(client, &PODS.namespaced(namespace), |pod: ObservedPod| pods.push(Arc::new(pod))).await?;
-    let name = &target.name;
+pub(super) async fn of_budget(site: &Site<'_>, gates: &FeatureGates) -> anyhow::Result<Shown> {
+    let Site { namespace, name, .. } = site;
+    let take = |budget: Box<RawValue>| Some(Raw::from(budget));
+    let budgets = site.list(&BUDGETS.namespaced(namespace), take).await?;
+    let pods = site.list(&PODS.namespaced(namespace), |pod: ObservedPod| Some(Arc::new(pod))).await?;
     let report = explain(name, &budgets, &pods, gates, jiff::Timestamp::now());
-    let report = report.ok_or_else(|| anyhow!("there is no {KIND} {name} in namespace {namespace}"))?;
-    let text = match target.output {
-        Format::Text => text(namespace, name, &report),
-        Format::Json => json(namespace, name, &report),
-    };
-    Ok((text, code(report.state == State::Open)))
+    let report = report.with_context(|| format!("there is no {KIND} {name} in namespace {namespace}"))?;
+    let json = format!("{:#}", json(namespace, name, &report));
+    Ok(site.shown(report.state == State::Open, || text(namespace, name, &report), json))
 }
 
 fn text(namespace: &str, name: &str, Report { state, counted, explanation }: &Report) -> String {
@@ -49,8 +38,8 @@ fn text(namespace: &str, name: &str, Report { state, counted, explanation }: &Re
     format!("{KIND} {namespace}/{name}: {state}\n{explanation}  counts {count}: {}\n", names.join(", "))
 }
 
-fn json(namespace: &str, name: &str, Report { state, counted, explanation }: &Report) -> String {
-    let report = json!({
+fn json(namespace: &str, name: &str, Report { state, counted, explanation }: &Report) -> Value {
+    json!({
         "kind": KIND,
         "namespace": namespace,
         "name": name,
@@ -59,6 +48,5 @@ fn json(namespace: &str, name: &str, Report { state, counted, explanation }: &Re
         "limits": explanation.limits,
         "blockers": blockers(explanation),
         "counted": counted,
-    });
-    format!("{report:#}\n")
+    })
 }

@@ -2,10 +2,7 @@
 //! others. It compares as the controller does.
 
 use std::collections::BTreeMap;
-use std::fmt::Write;
-use std::process::ExitCode;
 
-use anyhow::{Context, anyhow};
 use api::kinds::resourcedistribution::{API_VERSION, KIND, PLURAL};
 use api::kinds::shared::ConditionStatus;
 use cluster::list::list_all;
@@ -14,27 +11,22 @@ use kinds::resourcedistribution::Distribution;
 use kinds::resourcedistribution::copy::Copy;
 use kinds::resourcedistribution::explanation::{Finding, findings};
 use kinds::resourcedistribution::targets::TargetNamespace;
-use kube::Client;
-use serde_json::json;
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 
-use super::{Format, Target, code, read};
+use super::{Shown, Site, lines};
 
 /// Explains the ResourceDistribution that is meant.
-pub(super) async fn of_distribution(client: &Client, target: &Target) -> anyhow::Result<(String, ExitCode)> {
-    let name = &target.name;
-    let text = read(client, &Resource::new(API_VERSION, PLURAL, KIND).all().name(name)).await?;
-    let text = text.ok_or_else(|| anyhow!("there is no {KIND} {name}"))?;
-    let distribution = Distribution::read(&text).with_context(|| format!("the {KIND} is not understood"))?;
-    let (mut namespaces, mut objects) = (Vec::new(), BTreeMap::new());
-    list_all(client, &NAMESPACES.all(), |namespace: Box<RawValue>| {
-        namespaces.extend(TargetNamespace::read(namespace.get()).ok());
-    })
-    .await?;
+pub(super) async fn of_distribution(site: &Site<'_>) -> anyhow::Result<Shown> {
+    let resource = Resource::new(API_VERSION, PLURAL, KIND);
+    let distribution = site.object(resource, "", Distribution::read).await?;
+    let take = |namespace: Box<RawValue>| TargetNamespace::read(namespace.get()).ok();
+    let namespaces = site.list(&NAMESPACES.all(), take).await?;
+    let mut objects = BTreeMap::new();
     if let Ok(resource) = &distribution.resource {
         let path = Resource::new("v1", resource.kind.plural(), resource.kind.name()).all();
         let path = path.query(format_args!("fieldSelector=metadata.name%3D{}", encoded(&resource.name)));
-        list_all(client, &path, |object: Box<RawValue>| {
+        list_all(site.client, &path, |object: Box<RawValue>| {
             if let Ok(copy) = Copy::read(object.get()) {
                 objects.insert(copy.namespace.into(), object.get().to_owned());
             }
@@ -45,11 +37,8 @@ pub(super) async fn of_distribution(client: &Client, target: &Target) -> anyhow:
     let wrong = |found: &BTreeMap<String, Finding>| found.values().any(|one| *one != Finding::Right);
     let is_looked_at = distribution.status.observed_generation == distribution.generation;
     let complete = is_looked_at && found.as_ref().is_ok_and(|found| !wrong(found));
-    let text = match target.output {
-        Format::Text => text_of(&distribution, &found, complete),
-        Format::Json => json_of(&distribution, &found, complete),
-    };
-    Ok((text, code(complete)))
+    let json = json_of(&distribution, &found, complete);
+    Ok(site.shown(complete, || text_of(&distribution, &found, complete), json))
 }
 
 type Found = Result<BTreeMap<String, Finding>, String>;
@@ -64,28 +53,16 @@ fn failures(distribution: &Distribution) -> impl Iterator<Item = String> {
 
 fn text_of(distribution: &Distribution, found: &Found, complete: bool) -> String {
     let state = if complete { "complete" } else { "not complete" };
-    let mut text = format!("{KIND} {}: {state}\n", distribution.name);
-    // Writing to a String cannot fail.
-    match found {
-        Ok(found) => {
-            for (namespace, finding) in found {
-                let _ = writeln!(text, "  {namespace}: {finding}");
-            }
-        }
-        Err(problem) => drop(writeln!(text, "  {problem}")),
-    }
-    for failure in failures(distribution) {
-        let _ = writeln!(text, "  status: {failure}");
-    }
-    text
+    let problem = found.as_ref().err().map(|problem| format!("  {problem}"));
+    let namespaces = found.iter().flatten().map(|(namespace, finding)| format!("  {namespace}: {finding}"));
+    let failures = failures(distribution).map(|failure| format!("  status: {failure}"));
+    let heading = format!("{KIND} {}: {state}", distribution.name);
+    lines(heading, problem.into_iter().chain(namespaces).chain(failures))
 }
 
-fn json_of(distribution: &Distribution, found: &Found, complete: bool) -> String {
-    let namespaces: BTreeMap<&str, String> = found
-        .iter()
-        .flatten()
-        .map(|(namespace, finding)| (namespace.as_str(), finding.to_string()))
-        .collect();
+fn json_of(distribution: &Distribution, found: &Found, complete: bool) -> Value {
+    let namespaces = found.iter().flatten().map(|(namespace, finding)| (namespace, finding.to_string()));
+    let namespaces: BTreeMap<&String, String> = namespaces.collect();
     let failures: Vec<String> = failures(distribution).collect();
     let mut object = json!({
         "kind": KIND, "name": distribution.name, "complete": complete, "namespaces": namespaces,
@@ -94,5 +71,5 @@ fn json_of(distribution: &Distribution, found: &Found, complete: bool) -> String
     if let (Err(problem), Some(members)) = (found, object.as_object_mut()) {
         members.insert("problem".to_owned(), problem.as_str().into());
     }
-    format!("{object}\n")
+    object
 }

@@ -2,12 +2,11 @@
 //! words of annotation `kutter.io/sidecarset-pods`, by the functions that made it.
 
 use std::collections::BTreeMap;
-use std::process::ExitCode;
 use std::sync::Arc;
 
 use admission::registration::ConfigurationKind;
 use admission::world::{Watched, World};
-use anyhow::{Context, anyhow};
+use anyhow::Context;
 use api::kinds::cloneset;
 use api::labels::SIDECARSET_NAME;
 use api::sidecarset;
@@ -18,18 +17,14 @@ use kinds::sidecarset::account::{
     Account, Case, Findings, PodRecord, Reason, Relation, Scope, hints, not_updated,
 };
 use kinds::sidecarset::rollout::{self, Plan, RolloutSet, Snapshot, injected};
+use kinds::workload::found::FoundWorkload;
 use kinds::workload::namespace::Namespace;
 use kinds::workload::revision::StoredRevision;
-use kube::Client;
-use pod::observed::{ObservedPod, Pairs, PodMetadata, Pool};
-use serde::Deserialize;
+use pod::observed::{ObservedPod, Pool};
 use serde_json::json;
 use serde_json::value::RawValue;
 
-use super::{Format, Target, code, read};
-
-/// What is shown, and how the program ends.
-type Shown = (String, ExitCode);
+use super::{Shown, Site, lines};
 
 /// Collections of workloads whose own labels may be taken for those of their Pods.
 const WORKLOADS: [(&str, Resource<'_>); 4] = [
@@ -38,30 +33,6 @@ const WORKLOADS: [(&str, Resource<'_>); 4] = [
     ("daemonset", Resource::new("apps/v1", "daemonsets", "DaemonSet")),
     ("cloneset", Resource::new(cloneset::API_VERSION, cloneset::PLURAL, cloneset::KIND)),
 ];
-
-/// What is read of a workload.
-#[derive(Deserialize)]
-struct Workload {
-    metadata: PodMetadata,
-    spec: WorkloadSpec,
-}
-
-#[derive(Deserialize)]
-struct WorkloadSpec {
-    template: Option<Template>,
-}
-
-#[derive(Deserialize)]
-struct Template {
-    #[serde(default)]
-    metadata: Option<TemplateMetadata>,
-}
-
-#[derive(Deserialize)]
-struct TemplateMetadata {
-    #[serde(default)]
-    labels: Option<Pairs>,
-}
 
 /// What decides which Pods get which sidecars.
 struct Cluster {
@@ -73,11 +44,11 @@ struct Cluster {
 }
 
 impl Cluster {
-    async fn gather(client: &Client, install_namespace: &str) -> anyhow::Result<Self> {
+    async fn gather(site: &Site<'_>, install_namespace: &str) -> anyhow::Result<Self> {
         let mut world = World::new(install_namespace);
         let mut sets = BTreeMap::new();
         let path = Resource::new(sidecarset::API_VERSION, sidecarset::PLURAL, sidecarset::KIND).all();
-        list_all(client, &path, |set: Box<RawValue>| {
+        list_all(site.client, &path, |set: Box<RawValue>| {
             // One that can't be read is in the world as far as it can be, or not at all.
             drop(world.apply(Watched::SidecarSet, set.get()));
             if let Ok(set) = RolloutSet::read(set.get()) {
@@ -85,18 +56,14 @@ impl Cluster {
             }
         })
         .await?;
-        list_all(client, &NAMESPACES.all(), |namespace: Box<RawValue>| {
+        list_all(site.client, &NAMESPACES.all(), |namespace: Box<RawValue>| {
             drop(world.apply(Watched::Namespace, namespace.get()));
         })
         .await?;
-        let mut revisions = Vec::new();
-        let path = REVISIONS.namespaced(install_namespace);
-        list_all(client, &path, |revision: Box<RawValue>| {
-            revisions.extend(StoredRevision::read(revision.get()).ok());
-        })
-        .await?;
+        let take = |revision: Box<RawValue>| StoredRevision::read(revision.get()).ok();
+        let revisions = site.list(&REVISIONS.namespaced(install_namespace), take).await?;
         let path = MUTATING_WEBHOOKS.all().name(ConfigurationKind::Mutating.name());
-        let scope = read(client, &path).await?.and_then(|text| Scope::of_configuration(&text));
+        let scope = site.read(&path).await?.and_then(|text| Scope::of_configuration(&text));
         let scope = scope.unwrap_or_else(|| Scope::of_installation(install_namespace));
         Ok(Self { world, sets, revisions, scope, now: Timestamp::now() })
     }
@@ -110,9 +77,7 @@ impl Cluster {
     fn plan(&self, set: &RolloutSet, pods: &[Arc<ObservedPod>]) -> (Plan, Vec<Arc<ObservedPod>>) {
         let selected = |pod: &&Arc<ObservedPod>| {
             injected(pod).any(|name| name == &*set.name)
-                && set.selects_namespace(
-                    self.world.namespace(&pod.metadata.namespace).and_then(Namespace::labels),
-                )
+                && set.selects_namespace(self.world.namespace(&pod.metadata.namespace).map(Namespace::labels))
         };
         let pods: Vec<_> = pods.iter().filter(selected).cloned().collect();
         let own = |revision: &&StoredRevision| {
@@ -131,31 +96,18 @@ impl Cluster {
 }
 
 /// All Pods that have sidecars of one of these SidecarSets.
-async fn pods_with(client: &Client, sets: &[&str]) -> anyhow::Result<Vec<Arc<ObservedPod>>> {
-    let mut pods = Vec::new();
-    list_all(client, &PODS.all(), |pod: ObservedPod| {
-        if injected(&pod).any(|name| sets.contains(&name)) {
-            pods.push(Arc::new(pod));
-        }
-    })
-    .await?;
-    Ok(pods)
+async fn pods_with(site: &Site<'_>, sets: &[&str]) -> anyhow::Result<Vec<Arc<ObservedPod>>> {
+    let has_any = |pod: &ObservedPod| injected(pod).any(|name| sets.contains(&name));
+    site.list(&PODS.all(), |pod: ObservedPod| has_any(&pod).then(|| Arc::new(pod))).await
 }
 
 /// Tells for each SidecarSet whether it is in the Pod, and why.
-pub(super) async fn of_pod(
-    client: &Client,
-    install_namespace: &str,
-    namespace: &str,
-    target: &Target,
-) -> anyhow::Result<Shown> {
-    let name = &target.name;
-    let text = read(client, &PODS.namespaced(namespace).name(name)).await?;
-    let text = text.ok_or_else(|| anyhow!("there is no Pod {name} in namespace {namespace}"))?;
-    let pod = ObservedPod::read(&text).context("the Pod is not understood")?;
-    let cluster = Cluster::gather(client, install_namespace).await?;
+pub(super) async fn of_pod(site: &Site<'_>, install_namespace: &str) -> anyhow::Result<Shown> {
+    let Site { namespace, name, .. } = site;
+    let pod = site.object(PODS, namespace, ObservedPod::read).await?;
+    let cluster = Cluster::gather(site, install_namespace).await?;
     let of_pod: Vec<&str> = injected(&pod).collect();
-    let pods = if of_pod.is_empty() { Vec::new() } else { pods_with(client, &of_pod).await? };
+    let pods = if of_pod.is_empty() { Vec::new() } else { pods_with(site, &of_pod).await? };
     let record = PodRecord::of(&pod, &mut Pool::default());
     let mut answers = Vec::new();
     for (name, set) in &cluster.sets {
@@ -168,20 +120,15 @@ pub(super) async fn of_pod(
         answers.push(Answer { name, injected, reason });
     }
     let complete = answers.iter().all(Answer::is_settled);
-    let text = match target.output {
-        Format::Text => {
-            let ended = if record.is_none() { ": it has ended and does not count" } else { "" };
-            let lines = answers.iter().map(|answer| format!("  {}\n", answer.text()));
-            format!("Pod {namespace}/{name}{ended}\n{}", lines.collect::<String>())
-        }
-        Format::Json => {
-            let sets: Vec<_> = answers.iter().map(Answer::json).collect();
-            let ended = record.is_none();
-            let pod = json!({"kind": "Pod", "namespace": namespace, "name": name, "ended": ended, "sidecarSets": sets});
-            format!("{pod:#}\n")
-        }
+    let text = || {
+        let ended = if record.is_none() { ": it has ended and does not count" } else { "" };
+        let answers = answers.iter().map(|answer| format!("  {}", answer.text()));
+        lines(format!("Pod {namespace}/{name}{ended}"), answers)
     };
-    Ok((text, code(complete)))
+    let (sets, ended): (Vec<_>, _) = (answers.iter().map(Answer::json).collect(), record.is_none());
+    let json =
+        json!({"kind": "Pod", "namespace": namespace, "name": name, "ended": ended, "sidecarSets": sets});
+    Ok(site.shown(complete, text, format!("{json:#}")))
 }
 
 /// What a SidecarSet is to a Pod.
@@ -217,19 +164,15 @@ impl Answer<'_> {
 }
 
 /// Counts the Pods of a SidecarSet, and tells why some have not its sidecars.
-pub(super) async fn of_sidecar_set(
-    client: &Client,
-    install_namespace: &str,
-    target: &Target,
-) -> anyhow::Result<Shown> {
-    let name = &*target.name;
-    let cluster = Cluster::gather(client, install_namespace).await?;
+pub(super) async fn of_sidecar_set(site: &Site<'_>, install_namespace: &str) -> anyhow::Result<Shown> {
+    let name = site.name;
+    let cluster = Cluster::gather(site, install_namespace).await?;
     let (case, set) = cluster
         .case(name)
         .zip(cluster.sets.get(name))
-        .ok_or_else(|| anyhow!("there is no SidecarSet {name}, or it can't be read"))?;
+        .with_context(|| format!("there is no SidecarSet {name}, or it can't be read"))?;
     let (mut records, mut pods, mut pool) = (Vec::new(), Vec::new(), Pool::default());
-    list_all(client, &PODS.all(), |pod: ObservedPod| {
+    list_all(site.client, &PODS.all(), |pod: ObservedPod| {
         records.extend(PodRecord::of(&pod, &mut pool));
         if injected(&pod).any(|injected| injected == name) {
             pods.push(Arc::new(pod));
@@ -241,45 +184,45 @@ pub(super) async fn of_sidecar_set(
     account.findings.extend(&Findings::of_rollout(set, &plan, pods.iter().map(|pod| &**pod)));
     let object = cluster.world.sidecar_sets().get(name).map(|entry| &entry.object);
     for (kind, resource) in WORKLOADS {
-        let take = |Workload { metadata, spec }| {
-            let of_pods = spec.template.and_then(|template| template.metadata?.labels).unwrap_or_default();
+        let take = |workload: Box<RawValue>| {
+            let found = FoundWorkload::read("", resource.kind, workload.get());
+            let Ok(FoundWorkload { metadata, template_labels, .. }) = found else { return };
             let namespace = cluster.world.namespace(&metadata.namespace);
-            if set.selects_namespace(namespace.and_then(Namespace::labels))
-                && object.is_some_and(|set| hints::is_meant_for_workload(set, &metadata.labels, &of_pods))
+            if set.selects_namespace(namespace.map(Namespace::labels))
+                && object
+                    .is_some_and(|set| hints::is_meant_for_workload(set, &metadata.labels, &template_labels))
             {
                 let name = format!("{kind}/{}", metadata.name);
                 account.findings.add(&Reason::WorkloadLabels, &metadata.namespace, &name);
             }
         };
         // Who may look at Pods need not be allowed to look at workloads.
-        if let Err(error) = list_all(client, &resource.all(), take).await {
+        if let Err(error) = list_all(site.client, &resource.all(), take).await {
             eprintln!("warning: {:#}", anyhow::Error::from(error));
         }
     }
-    let text = match target.output {
-        Format::Text => text_of(name, &account),
-        Format::Json => format!("{}\n", account.annotation()),
-    };
-    Ok((text, code(account.findings.sorted().is_empty())))
+    let is_complete = account.findings.sorted().is_empty();
+    Ok(site.shown(is_complete, || text_of(name, &account), account.annotation()))
 }
 
 fn text_of(name: &str, account: &Account) -> String {
     let Account { matched, injected, missed, .. } = account;
-    let mut text = format!("SidecarSet {name}: {matched} matched, {injected} injected, {missed} missed\n");
+    let heading = format!("SidecarSet {name}: {matched} matched, {injected} injected, {missed} missed");
+    let mut all = Vec::new();
     for finding in account.findings.sorted() {
         let count = if finding.count == 0 { String::new() } else { format!("{}: ", finding.count) };
         let mut names: Vec<String> = finding.pods().collect();
         if names.len() < finding.count {
             names.push("...".to_owned());
         }
-        text.push_str(&format!("  {count}{}\n", finding.reason));
+        all.push(format!("  {count}{}", finding.reason));
         if !names.is_empty() {
-            text.push_str(&format!("    {}\n", names.join(", ")));
+            all.push(format!("    {}", names.join(", ")));
         }
         let because_of: Vec<String> = finding.because_of().collect();
         if !because_of.is_empty() {
-            text.push_str(&format!("    because of {}\n", because_of.join(", ")));
+            all.push(format!("    because of {}", because_of.join(", ")));
         }
     }
-    text
+    lines(heading, all)
 }

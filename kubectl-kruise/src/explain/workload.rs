@@ -2,10 +2,9 @@
 //! It plans as the controller does. What the API server refuses is told by conditions of the status.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::process::ExitCode;
 use std::sync::Arc;
 
-use anyhow::{Context, anyhow};
+use anyhow::anyhow;
 use api::features::{Feature, FeatureGates};
 use api::kinds::shared::ConditionStatus;
 use api::meta::LabelSelector;
@@ -21,31 +20,22 @@ use kinds::workload::revision::StoredRevision;
 use kinds::workload::snapshot::{Environment, Snapshot};
 use kinds::workload::status::selector_text;
 use kinds::workload::storage_class::{StorageClass, StorageClasses};
-use kube::Client;
 use pod::node_fit::{Nodes, ObservedNode};
 use pod::observed::{ObservedPod, PodMetadata};
-use serde_json::json;
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 use values::moment::{Moment, rfc3339};
 use values::selector::Selector;
 use values::server_version::ServerVersion;
 
-use super::{Format, Target, code, labelled, read};
+use super::{Shown, Site, labelled};
 
 /// Explains the workload of kind `W` that is meant.
-pub(super) fn explain<W: Workload>(
-    target: &Target,
-    gates: &FeatureGates,
-) -> anyhow::Result<(String, ExitCode)> {
-    let found = target.with_cluster(async |client, namespace| {
-        Found::<W>::gather(client, namespace, &target.name, gates).await
-    })?;
+pub(super) async fn of_workload<W: Workload>(site: &Site<'_>, gates: &FeatureGates) -> anyhow::Result<Shown> {
+    let found = Found::<W>::gather(site, gates).await?;
     let report = Report::new(&found.workload, found.plan(gates));
-    let text = match target.output {
-        Format::Text => report.text(),
-        Format::Json => report.json(),
-    };
-    Ok((text, code(report.state == State::Complete)))
+    let json = format!("{:#}", report.json());
+    Ok(site.shown(report.state == State::Complete, || report.text(), json))
 }
 
 /// A workload and what belongs to it.
@@ -62,21 +52,11 @@ struct Found<W> {
 }
 
 impl<W: Workload> Found<W> {
-    async fn gather(
-        client: &Client,
-        namespace: &str,
-        name: &str,
-        gates: &FeatureGates,
-    ) -> anyhow::Result<Self> {
-        let kind = W::KIND;
-        let collection = Resource::new(W::API_VERSION, W::PLURAL, kind).namespaced(namespace);
-        let workload = read(client, &collection.name(name)).await?;
-        let workload =
-            workload.ok_or_else(|| anyhow!("there is no {kind} {name} in namespace {namespace}"))?;
-        let workload: W =
-            serde_json::from_str(&workload).with_context(|| format!("the {kind} is not understood"))?;
-        let version =
-            client.apiserver_version().await.map_err(|error| anyhow!(cluster::client::message(&error)))?;
+    async fn gather(site: &Site<'_>, gates: &FeatureGates) -> anyhow::Result<Self> {
+        let resource = Resource::new(W::API_VERSION, W::PLURAL, W::KIND);
+        let workload: W = site.object(resource, site.namespace, |text| serde_json::from_str(text)).await?;
+        let version = site.client.apiserver_version().await;
+        let version = version.map_err(|error| anyhow!(cluster::client::message(&error)))?;
         let mut found = Self {
             pods: Vec::new(),
             orphans: Vec::new(),
@@ -89,15 +69,16 @@ impl<W: Workload> Found<W> {
         };
         // Without a selector that can be used nothing is planned.
         if Selector::compile(found.workload.selector()).is_ok() {
-            found.gather_rest(client, namespace).await?;
-            found.gather_classes(client, gates).await?;
+            found.gather_rest(site).await?;
+            found.gather_classes(site, gates).await?;
         }
         Ok(found)
     }
 
     /// Gathers what belongs to the workload. Revisions of others are left out by the API server; a Pod whose
     /// labels were changed is still its own, until it lets it go.
-    async fn gather_rest(&mut self, client: &Client, namespace: &str) -> anyhow::Result<()> {
+    async fn gather_rest(&mut self, site: &Site<'_>) -> anyhow::Result<()> {
+        let Site { client, namespace, .. } = site;
         let uid = &self.workload.metadata().uid;
         let owns = |metadata: &PodMetadata| metadata.owner_references.iter().any(|owner| owner.uid == *uid);
         let selected = labelled(&selector_text(self.workload.selector()));
@@ -110,39 +91,33 @@ impl<W: Workload> Found<W> {
         })
         .await?;
         let revisions = REVISIONS.namespaced(namespace).query(selected);
-        list_all(client, &revisions, |revision: Box<RawValue>| {
-            // Those of other kinds need not be such as we can read.
-            self.revisions.extend(StoredRevision::read(revision.get()).ok().map(Arc::new));
-        })
-        .await?;
+        // Those of other kinds need not be such as we can read.
+        let take = |revision: Box<RawValue>| StoredRevision::read(revision.get()).ok().map(Arc::new);
+        self.revisions = site.list(&revisions, take).await?;
         // Of the selector they have the labels that it lists only, not its expressions.
         let listed = LabelSelector { match_expressions: None, ..self.workload.selector().clone() };
         let claims = CLAIMS.namespaced(namespace).query(labelled(&selector_text(&listed)));
         let stems = self.workload.claim_stems(&self.pods, &self.revisions);
         let is_named =
             |claim: &Claim| claim.stem().is_some_and(|stem| stems.iter().any(|known| known == stem));
-        list_all(client, &claims, |claim: Claim| {
-            if owns(&claim.metadata) || is_named(&claim) {
-                self.claims.push(Arc::new(claim));
-            }
-        })
-        .await?;
+        let take = |claim: Claim| (owns(&claim.metadata) || is_named(&claim)).then(|| Arc::new(claim));
+        self.claims = site.list(&claims, take).await?;
         if self.workload.reads_nodes(self.pods.len()) {
-            list_all(client, &NODES.all(), |node: ObservedNode| {
+            let facts = |node: ObservedNode| {
                 let (name, facts) = node.into_facts();
-                self.nodes.insert(name, Arc::new(facts));
-            })
-            .await?;
+                Some((name, Arc::new(facts)))
+            };
+            self.nodes = site.list(&NODES.all(), facts).await?.into_iter().collect();
         }
         Ok(())
     }
 
     /// Gathers the StorageClasses, where they tell whether claims can grow.
-    async fn gather_classes(&mut self, client: &Client, gates: &FeatureGates) -> anyhow::Result<()> {
+    async fn gather_classes(&mut self, site: &Site<'_>, gates: &FeatureGates) -> anyhow::Result<()> {
         if !W::HAS_ORDINALS || !gates.enabled(Feature::StatefulSetAutoResizePVCGate) {
             return Ok(());
         }
-        list_all(client, &STORAGE_CLASSES.all(), |class: Box<RawValue>| {
+        list_all(site.client, &STORAGE_CLASSES.all(), |class: Box<RawValue>| {
             StorageClass::read(class.get()).into_iter().for_each(|class| self.storage_classes.apply(class));
         })
         .await?;
@@ -249,12 +224,12 @@ impl<'a, W: Workload> Report<'a, W> {
         text
     }
 
-    fn json(&self) -> String {
+    fn json(&self) -> Value {
         let conditions = self.trouble.iter().map(|condition| {
             let Condition { kind, message, last_transition_time, .. } = condition;
             json!({"type": kind, "message": message, "since": last_transition_time})
         });
-        let report = json!({
+        json!({
             "kind": W::KIND,
             "namespace": self.workload.metadata().namespace,
             "name": self.workload.metadata().name,
@@ -264,8 +239,7 @@ impl<'a, W: Workload> Report<'a, W> {
             "blockers": super::blockers(&self.explanation),
             "conditions": conditions.collect::<Vec<_>>(),
             "next": self.next,
-        });
-        format!("{report:#}\n")
+        })
     }
 }
 
@@ -317,11 +291,10 @@ mod tests {
     #[test]
     fn json_holds_the_same() {
         let set = set(r#"{"namespace":"shop","name":"web"}"#, "{}");
-        let json: serde_json::Value = serde_json::from_str(&Report::new(&set, blocked()).json()).unwrap();
         let blocker = json!({"pod": "web-a", "reason": "NotReady", "message": "is not ready",
             "remedy": "see its logs", "since": "2026-05-01T08:00:00Z"});
         assert_eq!(
-            json,
+            Report::new(&set, blocked()).json(),
             json!({"kind": "CloneSet", "namespace": "shop", "name": "web", "state": "waiting",
                 "summary": "1 Pods wanted", "limits": ["paused"], "blockers": [blocker], "conditions": [],
                 "next": ["look again after 5s"]})
@@ -340,26 +313,26 @@ mod tests {
         let set = set("{}", &json!({"conditions": conditions}).to_string());
         let report = Report::new(&set, blocked());
         let lines: Vec<String> = report.text().lines().map(str::to_owned).collect();
-        let told: Vec<&str> = lines.iter().filter_map(|line| line.strip_prefix("  status: ")).collect();
+        let reported: Vec<&str> = lines.iter().filter_map(|line| line.strip_prefix("  status: ")).collect();
         assert_eq!(
-            told,
+            reported,
             [
                 "kutter.io/Blocked, since 2026-05-01T08:00:00Z: no room",
                 "FailedScale, since 2026-05-01T08:00:00Z: no room",
             ]
         );
-        let json: serde_json::Value = serde_json::from_str(&report.json()).unwrap();
+        let json = report.json();
         let second = json!({"type": "FailedScale", "message": "no room", "since": "2026-05-01T08:00:00Z"});
-        assert_eq!((&json["conditions"][1], &json["conditions"][2]), (&second, &serde_json::Value::Null));
+        assert_eq!((&json["conditions"][1], &json["conditions"][2]), (&second, &Value::Null));
     }
 
     #[test]
     fn states_are_told_apart() {
-        let told = |metadata: &str, status: &str, is_complete, is_moving| {
+        let reported = |metadata: &str, status: &str, is_complete, is_moving| {
             let explanation = Explanation { is_complete, is_moving, ..Explanation::default() };
             Report::new(&set(metadata, status), Plan { explanation, ..Plan::default() }).state
         };
-        let state = |metadata: &str, is_complete, is_moving| told(metadata, "{}", is_complete, is_moving);
+        let state = |metadata: &str, is_complete, is_moving| reported(metadata, "{}", is_complete, is_moving);
         assert_eq!(state("{}", true, false), State::Complete);
         assert_eq!(state("{}", false, true), State::Moving);
         assert_eq!(state("{}", false, false), State::Waiting);
@@ -367,7 +340,7 @@ mod tests {
         // What the status says of an older generation does not count.
         let status =
             r#"{"observedGeneration":2,"conditions":[{"type":"kutter.io/Blocked","status":"True"}]}"#;
-        assert_eq!(told(r#"{"generation":2}"#, status, false, true), State::Waiting);
-        assert_eq!(told(r#"{"generation":3}"#, status, false, true), State::Moving);
+        assert_eq!(reported(r#"{"generation":2}"#, status, false, true), State::Waiting);
+        assert_eq!(reported(r#"{"generation":3}"#, status, false, true), State::Moving);
     }
 }

@@ -2,20 +2,21 @@
 
 use std::time::Duration;
 
+use admission::endpoint::{Endpoint, entries};
 use admission::pod_review::explanation::Explanation;
-use admission::registration::{self, ConfigurationKind};
+use admission::registration::ConfigurationKind;
 use anyhow::Context;
 use informers::files::{Object, Objects};
 use pod::exit_priority;
 use values::json_patch::{self, Patch};
 use values::verdict::{Denial, Verdict};
-use webhooks::{Admission, Deadline, Endpoint};
+use webhooks::{Admission, Deadline};
 
 use super::ReviewedOperation;
 use super::pods::pods_of;
 
 /// Time for one review; nothing is asked over a network.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// What admission answers for one object.
 #[derive(Debug)]
@@ -98,7 +99,7 @@ async fn answer(
     };
     for (webhook, endpoint) in webhooks(object, operation) {
         let review = review(object, &answer.after, namespace, operation);
-        match admission.verdict(endpoint, review.as_bytes(), Deadline::after(PATIENCE)).await {
+        match admission.verdict(endpoint, review.as_bytes(), Deadline::after(TIMEOUT)).await {
             Verdict::Allow { edits, warnings } => {
                 answer.after = json_patch::apply(&answer.after, &edits)
                     .context("the patch of a webhook does not apply")?;
@@ -111,7 +112,7 @@ async fn answer(
             }
         }
         if endpoint == Endpoint::MutatePod {
-            answer.explanations = admission.explain(json, namespace, Deadline::after(PATIENCE)).await;
+            answer.explanations = admission.explain(json, namespace, Deadline::after(TIMEOUT)).await;
         }
         if endpoint == Endpoint::MutateExitPriority {
             answer.order = exit_priority::order(&answer.after);
@@ -125,10 +126,10 @@ fn webhooks(object: &Object, operation: ReviewedOperation) -> Vec<(&'static str,
     let resource = plural(object.group(), &object.kind);
     ConfigurationKind::ALL
         .into_iter()
-        .flat_map(registration::entries)
+        .flat_map(entries)
         .filter(|entry| entry.group == object.group() && entry.resource == resource)
         .filter(|entry| entry.operations.contains(&operation.name()))
-        .filter_map(|entry| Some((entry.name, Endpoint::from_path(entry.path)?)))
+        .map(|entry| (entry.name, entry.endpoint))
         .collect()
 }
 

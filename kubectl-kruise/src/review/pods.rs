@@ -4,100 +4,78 @@ use api::raw_object::{RawNode, RawObject};
 use informers::files::Object;
 use serde_json::value::RawValue;
 
-/// Where a workload keeps its Pod template, who owns its Pods, and how these are named.
-struct Workload {
-    group: &'static str,
-    kind: &'static str,
-    template: &'static [&'static str],
-    owner: (&'static str, &'static str),
-    numbered: bool,
-    /// Its Pods carry a hash with which the name of their owner ends too.
-    hashed: bool,
-}
+/// A workload by group and kind, where its spec keeps its Pod template, and who owns its Pods, by API version and kind.
+struct Workload(&'static str, &'static str, &'static str, &'static str, &'static str);
 
 /// Stands for the hash of a template.
 const HASH: &str = "0000000000";
 
-const fn workload(group: &'static str, kind: &'static str, owner: (&'static str, &'static str)) -> Workload {
-    Workload { group, kind, template: &["spec", "template"], owner, numbered: false, hashed: false }
-}
+const APPS: &str = "apps/v1";
+const BATCH: &str = "batch/v1";
+const KRUISE: &str = "apps.kruise.io";
+const KRUISE_APPS: &str = "apps.kruise.io/v1beta1";
+const CRON_JOB: &str = "AdvancedCronJob";
+const UNITED: &str = "UnitedDeployment";
 
 const WORKLOADS: &[Workload] = &[
-    Workload { hashed: true, ..workload("apps", "Deployment", ("apps/v1", "ReplicaSet")) },
-    workload("apps", "ReplicaSet", ("apps/v1", "ReplicaSet")),
-    workload("apps", "DaemonSet", ("apps/v1", "DaemonSet")),
-    Workload { numbered: true, ..workload("apps", "StatefulSet", ("apps/v1", "StatefulSet")) },
-    workload("", "ReplicationController", ("v1", "ReplicationController")),
-    workload("batch", "Job", ("batch/v1", "Job")),
-    Workload {
-        template: &["spec", "jobTemplate", "spec", "template"],
-        ..workload("batch", "CronJob", ("batch/v1", "Job"))
-    },
-    workload("apps.kruise.io", "CloneSet", ("apps.kruise.io/v1beta1", "CloneSet")),
-    Workload {
-        numbered: true,
-        ..workload("apps.kruise.io", "StatefulSet", ("apps.kruise.io/v1beta1", "StatefulSet"))
-    },
-    workload("apps.kruise.io", "DaemonSet", ("apps.kruise.io/v1beta1", "DaemonSet")),
-    workload("apps.kruise.io", "BroadcastJob", ("apps.kruise.io/v1beta1", "BroadcastJob")),
-    Workload {
-        template: &["spec", "template", "jobTemplate", "spec", "template"],
-        ..workload("apps.kruise.io", "AdvancedCronJob", ("batch/v1", "Job"))
-    },
-    Workload {
-        template: &["spec", "template", "broadcastJobTemplate", "spec", "template"],
-        ..workload("apps.kruise.io", "AdvancedCronJob", ("apps.kruise.io/v1beta1", "BroadcastJob"))
-    },
-    Workload {
-        template: &["spec", "template", "deploymentTemplate", "spec", "template"],
-        ..workload("apps.kruise.io", "UnitedDeployment", ("apps/v1", "ReplicaSet"))
-    },
-    Workload {
-        template: &["spec", "template", "statefulSetTemplate", "spec", "template"],
-        numbered: true,
-        ..workload("apps.kruise.io", "UnitedDeployment", ("apps/v1", "StatefulSet"))
-    },
-    Workload {
-        template: &["spec", "template", "cloneSetTemplate", "spec", "template"],
-        ..workload("apps.kruise.io", "UnitedDeployment", ("apps.kruise.io/v1beta1", "CloneSet"))
-    },
-    Workload {
-        template: &["spec", "template", "advancedStatefulSetTemplate", "spec", "template"],
-        numbered: true,
-        ..workload("apps.kruise.io", "UnitedDeployment", ("apps.kruise.io/v1beta1", "StatefulSet"))
-    },
+    Workload("apps", "Deployment", "template", APPS, "ReplicaSet"),
+    Workload("apps", "ReplicaSet", "template", APPS, "ReplicaSet"),
+    Workload("apps", "DaemonSet", "template", APPS, "DaemonSet"),
+    Workload("apps", "StatefulSet", "template", APPS, "StatefulSet"),
+    Workload("", "ReplicationController", "template", "v1", "ReplicationController"),
+    Workload("batch", "Job", "template", BATCH, "Job"),
+    Workload("batch", "CronJob", "jobTemplate.spec.template", BATCH, "Job"),
+    Workload(KRUISE, "CloneSet", "template", KRUISE_APPS, "CloneSet"),
+    Workload(KRUISE, "StatefulSet", "template", KRUISE_APPS, "StatefulSet"),
+    Workload(KRUISE, "DaemonSet", "template", KRUISE_APPS, "DaemonSet"),
+    Workload(KRUISE, "BroadcastJob", "template", KRUISE_APPS, "BroadcastJob"),
+    Workload(KRUISE, CRON_JOB, "template.jobTemplate.spec.template", BATCH, "Job"),
+    Workload(KRUISE, CRON_JOB, "template.broadcastJobTemplate.spec.template", KRUISE_APPS, "BroadcastJob"),
+    Workload(KRUISE, UNITED, "template.deploymentTemplate.spec.template", APPS, "ReplicaSet"),
+    Workload(KRUISE, UNITED, "template.statefulSetTemplate.spec.template", APPS, "StatefulSet"),
+    Workload(KRUISE, UNITED, "template.cloneSetTemplate.spec.template", KRUISE_APPS, "CloneSet"),
+    Workload(
+        KRUISE,
+        UNITED,
+        "template.advancedStatefulSetTemplate.spec.template",
+        KRUISE_APPS,
+        "StatefulSet",
+    ),
 ];
 
 /// The Pods that `object` would make, as JSON: one per template. Empty for what makes no Pods.
 pub(crate) fn pods_of(object: &Object, namespace: &str) -> Vec<String> {
     WORKLOADS
         .iter()
-        .filter(|workload| workload.kind == object.kind && workload.group == object.group())
+        .filter(|Workload(group, kind, ..)| (*group, *kind) == (object.group(), object.kind.as_str()))
         .filter_map(|workload| pod(workload, object, namespace))
         .collect()
 }
 
 fn pod(workload: &Workload, object: &Object, namespace: &str) -> Option<String> {
+    let Workload(_, kind, path, owner_version, owner_kind) = *workload;
     let mut template = RawObject::parse(&object.json).ok()?;
-    for key in workload.template {
+    for key in std::iter::once("spec").chain(path.split('.')) {
         template = template.remove(key)?.into_object()?;
     }
     let mut metadata = template.remove("metadata").and_then(RawNode::into_object).unwrap_or_default();
-    let name = if workload.numbered { format!("{}-0", object.name) } else { format!("{}-", object.name) };
-    metadata.insert(if workload.numbered { "name" } else { "generateName" }, RawNode::string(&name));
+    match owner_kind {
+        "StatefulSet" => metadata.insert("name", RawNode::string(&format!("{}-0", object.name))),
+        _ => metadata.insert("generateName", RawNode::string(&format!("{}-", object.name))),
+    }
     metadata.insert("namespace", RawNode::string(namespace));
     let mut owner_name = object.name.clone();
-    if workload.hashed {
+    // Its Pods carry a hash with which the name of their owner ends too.
+    if kind == "Deployment" {
         owner_name.push('-');
         owner_name.push_str(HASH);
         metadata.edit_object("labels", |labels| {
             labels.insert(api::labels::POD_TEMPLATE_HASH, RawNode::string(HASH));
         });
     }
-    let (api_version, kind) = workload.owner;
     let owner = serde_json::json!([{
-        "apiVersion": api_version,
-        "kind": kind,
+        "apiVersion": owner_version,
+        "kind": owner_kind,
         "name": owner_name,
         "uid": "00000000-0000-0000-0000-000000000000",
         "controller": true,

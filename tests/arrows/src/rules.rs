@@ -21,7 +21,7 @@ pub(crate) fn arrows_between_kinds(kinds: &Crate) -> Vec<String> {
     let uses = kinds.uses();
     uses.iter()
         .filter(is_wrong)
-        .map(|found| format!("a kind is used by another, or by {SHARED}: {}", told(kinds, found)))
+        .map(|found| format!("a kind is used by another, or by {SHARED}: {}", reported(kinds, found)))
         .collect()
 }
 
@@ -38,7 +38,7 @@ pub(crate) fn circles(found: &Crate) -> Vec<String> {
         for circle in of_folder {
             if circle.iter().all(|arrow| !seen.contains(&arrow.from)) {
                 seen.extend(circle.iter().map(|arrow| &arrow.from));
-                let arrows: Vec<String> = circle.iter().map(|arrow| told(found, arrow)).collect();
+                let arrows: Vec<String> = circle.iter().map(|arrow| reported(found, arrow)).collect();
                 circles.push(format!("a circle of modules:\n  {}", arrows.join("\n  ")));
             }
         }
@@ -80,7 +80,7 @@ fn shortest_circle<'u>(arrows: &Arrows<'u>, start: &str) -> Option<Vec<&'u Use>>
     None
 }
 
-fn told(found: &Crate, arrow: &Use) -> String {
+fn reported(found: &Crate, arrow: &Use) -> String {
     let Use { from, to, line, written } = arrow;
     format!("{}:{line} uses {} ({written})", found.file(from).display(), found.file(to).display())
 }
@@ -126,8 +126,8 @@ mod tests {
             ("b", "\nuse crate::c;"),
             ("c", "fn c() -> crate::a::A {}"),
         ];
-        let told = "a circle of modules:\n  a/inner:1 uses b (crate::b::B)\n  b:2 uses c (crate::c)\n  c:1 uses a (crate::a::A)";
-        assert_eq!(circles(&Crate::of(&sources)), [told]);
+        let reported = "a circle of modules:\n  a/inner:1 uses b (crate::b::B)\n  b:2 uses c (crate::c)\n  c:1 uses a (crate::a::A)";
+        assert_eq!(circles(&Crate::of(&sources)), [reported]);
         assert_eq!(circles(&Crate::of(&sources[..4])), NONE);
     }
 

@@ -56,7 +56,7 @@ async fn a_restart_neither_doubles_a_run_nor_makes_up_for_all() {
     assert!(distance > 0 && distance % 4 == 0, "{after:#?}");
 
     // A tick that comes after its deadline is skipped, the next one is not.
-    assert!(late.told("MissSchedule").await.starts_with("Missed scheduled time to start a job: "));
+    assert!(late.reported("MissSchedule").await.starts_with("Missed scheduled time to start a job: "));
     let runs = late.children_of(1).await;
     assert!(tick(&runs[0]) > tick_of(&late), "{runs:#?}");
 

@@ -49,9 +49,9 @@ async fn a_tick_creates_a_child_that_the_status_tells_of() {
     let uid = &child["metadata"]["uid"];
     assert!(status["active"].as_array().unwrap().iter().any(|active| active["uid"] == *uid));
     assert!(status["lastScheduleTime"].as_str().unwrap() >= tick.to_string().as_str());
-    cron_job.told("SuccessfulCreate").await;
+    cron_job.reported("SuccessfulCreate").await;
     end_all(&cron_job, "BroadcastJob").await;
-    assert!(cron_job.told("SawCompletedJob").await.ends_with("condition: Complete"));
+    assert!(cron_job.reported("SawCompletedJob").await.ends_with("condition: Complete"));
 }
 
 /// Scenario 28. The next tick is hours away when the Job ends.
@@ -90,7 +90,7 @@ async fn finished_children_go_by_the_limits_of_their_end() {
             if names == ["c", "e"] { Ok(()) } else { Err(format!("{names:?}")) }
         })
         .await;
-        cron_job.told("SuccessfulDelete").await;
+        cron_job.reported("SuccessfulDelete").await;
         let last = (now - seconds(60)).to_string();
         cron_job.status("the last run", |status| status["lastScheduleTime"] == last.as_str()).await;
     }
@@ -113,10 +113,10 @@ async fn the_next_tick_is_told_and_why_the_last_one_was_skipped() {
         CronJob::create(&shop, cron_job).await;
         let explain =
             ["explain", "acj", name, "--namespace", &shop.namespace, "--kubeconfig", &server, "-o", "json"];
-        let told: Value = serde_json::from_str(&run(&explain).await.success()).unwrap();
-        let next = told["next"].as_str().unwrap();
-        assert!(next.ends_with(expected), "{schedule}: {told:#}");
-        assert_eq!(told["complete"], true, "{told:#}");
+        let reported: Value = serde_json::from_str(&run(&explain).await.success()).unwrap();
+        let next = reported["next"].as_str().unwrap();
+        assert!(next.ends_with(expected), "{schedule}: {reported:#}");
+        assert_eq!(reported["complete"], true, "{reported:#}");
         let weekday = next.parse::<Timestamp>().unwrap().to_zoned(jiff::tz::TimeZone::UTC).weekday();
         assert!(name != "c" || weekday == jiff::civil::Weekday::Friday);
     }
@@ -125,9 +125,9 @@ async fn the_next_tick_is_told_and_why_the_last_one_was_skipped() {
     clock(cron_job.created() + seconds(2)).await;
     let explain =
         ["explain", "advancedcronjob", "d", "--namespace", &shop.namespace, "--kubeconfig", &server];
-    let told = run(&explain).await;
-    assert_eq!(told.status.code(), Some(2));
-    assert!(told.stdout.contains("unpaused, its run starts at once"), "{}", told.stdout);
+    let reported = run(&explain).await;
+    assert_eq!(reported.status.code(), Some(2));
+    assert!(reported.stdout.contains("unpaused, its run starts at once"), "{}", reported.stdout);
 }
 
 #[tokio::test]
@@ -138,8 +138,8 @@ async fn a_name_that_somebody_else_has_taken_costs_one_run() {
     let spec = cron_job.stored.object["spec"]["template"]["jobTemplate"]["spec"].clone();
     let foreign = object("batch/v1", "Job", &name).in_namespace(&shop.namespace).with("/spec", spec);
     let foreign = Stored::create(&shop.client, foreign).await;
-    let told = cron_job.told("FailedCreate").await;
-    assert!(told.contains(&name) && told.contains("of somebody else exists already"), "{told}");
+    let reported = cron_job.reported("FailedCreate").await;
+    assert!(reported.contains(&name) && reported.contains("of somebody else exists already"), "{reported}");
     let child = cron_job.children_of(1).await.remove(0);
     assert!(tick(&child) > cron_job.created() + seconds(10), "{child:#}");
     assert_eq!(foreign.get().await.1["metadata"]["uid"], foreign.object["metadata"]["uid"]);

@@ -45,7 +45,7 @@ async fn an_image_changes_while_the_pod_stays() {
         assert_eq!((batches.len(), &batches[0]["containers"]), (1, &json!(["main"])));
 
         // Both conditions change in one write, which is therefore not the node's.
-        let told = [
+        let reported = [
             ("False", "StartInPlaceUpdate", ""),
             (
                 "False",
@@ -66,11 +66,11 @@ async fn an_image_changes_while_the_pod_stays() {
             (status.to_owned(), reason.to_owned(), message.to_owned())
         };
         assert_eq!(steps[0], (false, [("True", "", ""); 2].map(owned)));
-        assert_eq!(steps[1], (false, told.map(owned)), "before the image changes");
+        assert_eq!(steps[1], (false, reported.map(owned)), "before the image changes");
         let changed = steps.iter().position(|(new, _)| *new).unwrap();
         for (_, conditions) in &steps[1..=changed] {
-            assert_eq!(conditions[0], owned(told[0]));
-            assert_eq!((conditions[1].0.as_str(), conditions[1].1.as_str()), (told[1].0, told[1].1));
+            assert_eq!(conditions[0], owned(reported[0]));
+            assert_eq!((conditions[1].0.as_str(), conditions[1].1.as_str()), (reported[1].0, reported[1].1));
         }
     }
     let message = fleet.event("SuccessfulUpdatePodInPlace").await;

@@ -34,6 +34,6 @@ async fn a_protection_that_means_nothing_is_warned_of() {
     let server = super::asked().await;
     let label = "policy.kruise.io/delete-protection=always";
     let namespace = &fleet.shop.namespace;
-    let told = server.kubectl(["label", "cloneset", "web", "-n", namespace, label]).await;
-    assert!(told.stderr.contains("protects nothing"), "{}", told.stderr);
+    let reported = server.kubectl(["label", "cloneset", "web", "-n", namespace, label]).await;
+    assert!(reported.stderr.contains("protects nothing"), "{}", reported.stderr);
 }

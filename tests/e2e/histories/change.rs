@@ -78,7 +78,7 @@ impl fmt::Display for Of {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Kind(kind) => formatter.write_str(kind),
-            Self::Subsets(child) => write!(formatter, "UnitedDeployment of {}", child.told()),
+            Self::Subsets(child) => write!(formatter, "UnitedDeployment of {}", child.display_name()),
         }
     }
 }

@@ -574,7 +574,8 @@ impl<O: Oracle> Trial<'_, O> {
 /// The revisions of Pods, and how many of them each has.
 fn revisions(pods: &Pods) -> BTreeMap<&str, usize> {
     let mut counts = BTreeMap::new();
-    pods.iter().for_each(|pod| *counts.entry(short_hash(revision(pod).unwrap_or_default())).or_default() += 1);
+    pods.iter()
+        .for_each(|pod| *counts.entry(short_hash(revision(pod).unwrap_or_default())).or_default() += 1);
     counts
 }
 

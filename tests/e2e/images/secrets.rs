@@ -39,8 +39,9 @@ async fn jobs_share_a_copy_of_their_secret_that_follows_it_and_goes_with_them() 
     let events = format!("/apis/events.k8s.io/v1/namespaces/{}/events", town.name);
     wait_for("the Event", async || {
         let list = call(&town.client, "GET", &events, &Value::Null).await.1;
-        let told = list["items"].as_array().unwrap().iter().any(|event| event["reason"] == "SecretNotFound");
-        if told { Ok(()) } else { Err(list["items"].clone()) }
+        let reported =
+            list["items"].as_array().unwrap().iter().any(|event| event["reason"] == "SecretNotFound");
+        if reported { Ok(()) } else { Err(list["items"].clone()) }
     })
     .await;
 

@@ -34,9 +34,9 @@ async fn every_kind_that_is_installed_is_listed() {
     let output = desk.terminal.shell(&format!("kubectl kruise get all -o name {lister}")).await;
     assert!(output.status.success(), "{}", output.stderr);
     assert!(output.stdout.contains("/web\n"), "{}", output.stdout);
-    let told = output.stderr.lines().filter(|line| line.starts_with("not listed: "));
-    assert!(told.clone().any(|line| line.contains("statefulsets.apps.kruise.io")), "{}", output.stderr);
-    assert!(!told.clone().any(|line| line.contains("clonesets")), "{}", output.stderr);
+    let reported = output.stderr.lines().filter(|line| line.starts_with("not listed: "));
+    assert!(reported.clone().any(|line| line.contains("statefulsets.apps.kruise.io")), "{}", output.stderr);
+    assert!(!reported.clone().any(|line| line.contains("clonesets")), "{}", output.stderr);
     // It asks kubectl once for each kind: all of them end.
     let follow = "out=$(mktemp); trap 'rm $out' EXIT; setsid kubectl kruise get all -o name -w > $out & \
                   until grep -qx cloneset.apps.kruise.io/web $out; do kill -0 $!; sleep 0.1; done; kill -- -$!";

@@ -10,10 +10,10 @@ use crate::support::fleet::{NEW, OLD, image, name, uid};
 use crate::support::{Stored, reached};
 
 /// What a command with a short time limit comes to that has told this before the time was over.
-pub async fn in_time(terminal: &Terminal, command: &str, told: &str) -> Output {
+pub async fn in_time(terminal: &Terminal, command: &str, reported: &str) -> Output {
     wait_for(command, async || {
         let output = terminal.shell(command).await;
-        if output.stdout.contains(told) { Ok(output) } else { Err(output) }
+        if output.stdout.contains(reported) { Ok(output) } else { Err(output) }
     })
     .await
 }

@@ -61,11 +61,11 @@ async fn a_dry_run_stores_nothing() {
             // The jobs of an AdvancedCronJob are settled: nothing but a dry run of the client gets so far.
             let ways = [("client", "(dry run)\n"), ("server", "(server dry run)\n")];
             let ways = if kind == "AdvancedCronJob" { &ways[..1] } else { &ways };
-            for (how, told) in ways {
+            for (how, reported) in ways {
                 let command =
                     format!("set -f; kubectl kruise {} --dry-run={how}", verb.replace("WORD", &word));
                 let output = terminal.shell(&command).await;
-                assert!(output.stdout.ends_with(*told), "{command}: {} {}", output.stdout, output.stderr);
+                assert!(output.stdout.ends_with(*reported), "{command}: {} {}", output.stdout, output.stderr);
                 assert_eq!(wished(&stored).await, before, "{command}");
             }
         }
@@ -94,7 +94,7 @@ async fn a_dry_run_deletes_and_moves_nothing() {
     let migrate =
         format!("kubectl kruise migrate CloneSet --from Deployment -n {} --src-name old", shop.namespace);
     let before = (wished(&desk.fleet.set).await, wished(&deployed).await);
-    for (how, told) in [("client", "(dry run)\n"), ("server", "(server dry run)\n")] {
+    for (how, reported) in [("client", "(dry run)\n"), ("server", "(server dry run)\n")] {
         for command in [
             format!("kubectl kruise scaledown clone/web --pods {pod}"),
             format!("{migrate} --dst-name web --max-surge 2"),
@@ -102,7 +102,7 @@ async fn a_dry_run_deletes_and_moves_nothing() {
         ] {
             let output = desk.terminal.shell(&format!("{command} --dry-run={how}")).await;
             let printed = format!("{}{}", output.stdout, output.stderr);
-            assert!(output.status.success() && printed.ends_with(told), "{command}: {printed}");
+            assert!(output.status.success() && printed.ends_with(reported), "{command}: {printed}");
             assert!(!printed.to_lowercase().contains("successfully"), "{command}: {printed}");
             let after = (wished(&desk.fleet.set).await, wished(&deployed).await);
             assert_eq!(after, before, "{command}");

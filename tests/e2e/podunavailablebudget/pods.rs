@@ -54,7 +54,7 @@ async fn refusals_are_counted_and_logged() {
     counted(&budget, [0, 1, 1, 1]).await;
     let alice = site.server.client_as("alice", &["system:masters"]);
     assert_refused(&pod.seen_by(&alice).delete().await, DELETION);
-    told(&shop, pod.object["metadata"]["name"].as_str().unwrap(), "PubPreventPodDeletion").await;
+    reported(&shop, pod.object["metadata"]["name"].as_str().unwrap(), "PubPreventPodDeletion").await;
     let line = format!(
         r#"pod_unavailable_budget{{kind_namespace_name="ReplicaSet_{}_r",username="other"}} "#,
         shop.namespace

@@ -55,7 +55,7 @@ async fn as_many_pods_go_as_the_budget_allows() {
     let deletions = join_all(pods[..3].iter().map(Stored::delete)).await;
     deletions.iter().for_each(assert_passed);
     assert_refused(&pods[3].delete().await, DELETION);
-    told(&shop, pods[3].object["metadata"]["name"].as_str().unwrap(), "PubPreventPodDeletion").await;
+    reported(&shop, pods[3].object["metadata"]["name"].as_str().unwrap(), "PubPreventPodDeletion").await;
     assert_refused(&pods[4].evict(&json!({})).await, EVICTION);
     assert_eq!(pods[4].get().await.1["metadata"]["deletionTimestamp"], Value::Null);
     counted(&budget, [0, 7, 7, 10]).await;

@@ -34,7 +34,7 @@ impl Agent {
 async fn look(node: &Stored) {
     let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
     let (_, known) = node.get().await;
-    let told = known["status"]["podProbeStatuses"].as_array().cloned().unwrap_or_default();
+    let reported = known["status"]["podProbeStatuses"].as_array().cloned().unwrap_or_default();
     let of_probe = |probe: &Value| json!({"name": probe["name"], "state": "Succeeded", "lastProbeTime": now, "lastTransitionTime": now});
     let of_pod = |pod: &Value| {
         let probes = pod["probes"].as_array().into_iter().flatten().map(of_probe);
@@ -43,7 +43,7 @@ async fn look(node: &Stored) {
     };
     let pods = known["spec"]["podProbes"].as_array().into_iter().flatten();
     let states: Vec<Value> = pods.map(of_pod).collect();
-    if states.len() != told.len() {
+    if states.len() != reported.len() {
         let status = json!({"status": {"podProbeStatuses": states}});
         let (code, answer) = node.try_patch_part("status", &status).await;
         assert!(matches!(code, 200 | 404), "{answer:#}");

@@ -50,10 +50,10 @@ async fn two_probes_for_one_condition_are_told() {
     let path = format!("/apis/events.k8s.io/v1/namespaces/{}/events", site.shop.namespace);
     wait_for("the Event", async || {
         let events = call(&site.shop.client, "GET", &path, &Value::Null).await.1;
-        let told = events["items"]
+        let reported = events["items"]
             .as_array()
             .is_some_and(|events| events.iter().any(|event| event["reason"] == "ProbeConditionConflict"));
-        if told { Ok(()) } else { Err(events) }
+        if reported { Ok(()) } else { Err(events) }
     })
     .await;
 }

@@ -114,14 +114,15 @@ async fn a_namespace_that_will_hang_is_told_of() {
         server.kubectl(["delete", "namespace", name(&namespace), "--dry-run=server"]).await
     };
     // What can't be listed in the time of a review is not warned of.
-    let told = wait_for("the warning", async || {
-        let told = delete().await;
-        let warns = ["will stay Terminating", "keeps Service front"].map(|text| told.stderr.contains(text));
-        if warns == [true; 2] { Ok(told) } else { Err(told.stderr) }
+    let reported = wait_for("the warning", async || {
+        let reported = delete().await;
+        let warns =
+            ["will stay Terminating", "keeps Service front"].map(|text| reported.stderr.contains(text));
+        if warns == [true; 2] { Ok(reported) } else { Err(reported.stderr) }
     })
     .await;
-    told.success();
+    reported.success();
     namespace.label(LABEL, "cascading").await;
-    let told = delete().await;
-    assert!(told.stderr.contains("=cascading protects nothing"), "{}", told.stderr);
+    let reported = delete().await;
+    assert!(reported.stderr.contains("=cascading protects nothing"), "{}", reported.stderr);
 }

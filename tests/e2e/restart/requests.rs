@@ -87,12 +87,12 @@ async fn scenarios_28_and_32_a_pod_is_not_ready_while_its_containers_are_restart
     let statuses = json!([{"name": "main", "ready": true, "restartCount": 1, "image": "nginx:1.25", "imageID": "",
         "containerID": "containerd://new", "state": {"running": {"startedAt": "2099-01-01T00:00:00Z"}}}]);
     web.patch_status(&json!({"containerStatuses": statuses})).await;
-    let told = until("the agent to be told", &request, |request| {
+    let reported = until("the agent to be told", &request, |request| {
         request["status"]["containerStatusSnapshot"][0]["containerID"] == "containerd://new"
     })
     .await;
     let seen = json!([{"name": "main", "ready": true, "restartCount": 1, "containerID": "containerd://new"}]);
-    assert_eq!(told["status"]["containerStatusSnapshot"], seen);
+    assert_eq!(reported["status"]["containerStatusSnapshot"], seen);
     let done = json!({"phase": "Completed", "completionTime": "2026-01-01T00:00:00Z",
         "containerRecreateStates": [{"name": "main", "phase": "Succeeded", "isKilled": true}]});
     request.patch_status(&done).await;

@@ -83,17 +83,21 @@ async fn pods_that_slipped_in_are_told_of_and_replaced_within_the_budget() {
 
     let (product, _endpoint) = start(&server).await;
     let name = shop.name("log");
-    let told = wait_for("the missed Pods to be told of", async || {
-        let told = account(&set.get().await.1);
+    let reported = wait_for("the missed Pods to be told of", async || {
+        let reported = account(&set.get().await.1);
         let metric = metric(&product, &name, "missed").await;
-        if told["missed"] == COUNT && metric == Some(COUNT) { Ok(told) } else { Err((told, metric)) }
+        if reported["missed"] == COUNT && metric == Some(COUNT) {
+            Ok(reported)
+        } else {
+            Err((reported, metric))
+        }
     })
     .await;
-    assert_eq!((&told["matched"], &told["injected"]), (&json!(COUNT), &json!(0)));
-    let missed = reason(&told, "Missed").unwrap();
+    assert_eq!((&reported["matched"], &reported["injected"]), (&json!(COUNT), &json!(0)));
+    let missed = reason(&reported, "Missed").unwrap();
     assert_eq!(missed["pods"].as_array().unwrap().len(), 20, "{missed:#}");
     each_is_told_once(&shop, &name, missed["message"].as_str().unwrap()).await;
-    explained(&server, &shop, &name, &told).await;
+    explained(&server, &shop, &name, &reported).await;
 
     replaced(&shop, &set, &product, &name).await;
     assert_eq!(set.get().await.1["metadata"]["generation"], 1);
@@ -101,27 +105,28 @@ async fn pods_that_slipped_in_are_told_of_and_replaced_within_the_budget() {
 
 async fn each_is_told_once(shop: &Shop, set: &str, message: &str) {
     let path = format!("/apis/events.k8s.io/v1/namespaces/{}/events", shop.namespace);
-    let told = wait_for("an Event for each missed Pod", async || {
+    let reported = wait_for("an Event for each missed Pod", async || {
         let list = call(&shop.client, "GET", &path, &Value::Null).await.1;
         let events = list["items"].as_array().unwrap().iter();
-        let told: Vec<Value> = events.filter(|event| event["reason"] == "SidecarMissed").cloned().collect();
-        if told.len() == COUNT { Ok(told) } else { Err(told.len()) }
+        let reported: Vec<Value> =
+            events.filter(|event| event["reason"] == "SidecarMissed").cloned().collect();
+        if reported.len() == COUNT { Ok(reported) } else { Err(reported.len()) }
     })
     .await;
     let mut names: Vec<&str> =
-        told.iter().map(|event| event["regarding"]["name"].as_str().unwrap()).collect();
+        reported.iter().map(|event| event["regarding"]["name"].as_str().unwrap()).collect();
     names.sort_unstable();
     names.dedup();
     assert_eq!(names.len(), COUNT);
-    for event in &told {
+    for event in &reported {
         assert_eq!(event["note"], format!("SidecarSet {set}: {message}"));
         assert_eq!((&event["related"]["name"], &event["type"]), (&json!(set), &json!("Warning")));
     }
 }
 
 /// The command says the same.
-async fn explained(server: &ApiServer, shop: &Shop, set: &str, told: &Value) {
-    let missed = reason(told, "Missed").unwrap();
+async fn explained(server: &ApiServer, shop: &Shop, set: &str, reported: &Value) {
+    let missed = reason(reported, "Missed").unwrap();
     let (message, first) = (missed["message"].as_str().unwrap(), missed["pods"][0].as_str().unwrap());
     let output = explain(server, &["sidecarset", set]).await;
     let head =
@@ -150,8 +155,9 @@ async fn replaced(shop: &Shop, set: &Stored, product: &Product, name: &str) {
     let ended = Arc::new(AtomicBool::new(false));
     let watcher = tokio::spawn(fewest(shop.client.clone(), shop.namespace.clone(), ended.clone()));
     set.patch(&json!({"metadata": {"annotations": {EVICT: "1"}}})).await;
-    let told = super::told(set, "the refusal", |told| reason(told, "EvictionRefused").is_some()).await;
-    let message = reason(&told, "EvictionRefused").unwrap()["message"].as_str().unwrap();
+    let reported =
+        super::reported(set, "the refusal", |reported| reason(reported, "EvictionRefused").is_some()).await;
+    let message = reason(&reported, "EvictionRefused").unwrap()["message"].as_str().unwrap();
     assert!(message.contains("disruption budget"), "{message}");
     let uid = |pod: &Value| pod["metadata"]["uid"].clone();
     let now = pods(&shop.client, &shop.namespace).await;
@@ -159,14 +165,14 @@ async fn replaced(shop: &Shop, set: &Stored, product: &Product, name: &str) {
 
     budget.deleted().await;
     wait_within(EVICTIONS, "all Pods to be replaced", async || {
-        let told = account(&set.get().await.1);
+        let reported = account(&set.get().await.1);
         let all = pods(&shop.client, &shop.namespace).await;
         let ready = all.iter().filter(|pod| serves(pod) && has_sidecar(pod)).count();
         let metric = metric(product, name, "missed").await;
-        if ready == COUNT && told["injected"] == COUNT && told["missed"] == 0 && metric == Some(0) {
+        if ready == COUNT && reported["injected"] == COUNT && reported["missed"] == 0 && metric == Some(0) {
             Ok(())
         } else {
-            Err((ready, told, metric))
+            Err((ready, reported, metric))
         }
     })
     .await;

@@ -5,7 +5,7 @@ use kit::builders::{deployment, pod};
 use kit::wait_for;
 use serde_json::{Value, json};
 
-use super::{Fleet, NEW, account, explain, reason, sidecar, told};
+use super::{Fleet, NEW, account, explain, reason, reported, sidecar};
 use crate::support::{KeptImages, Shop, Stored, shared};
 
 /// Changes the sidecar, and more of the `spec`.
@@ -24,8 +24,11 @@ async fn a_pod_from_before_the_sidecarset() {
     let fleet = Fleet::open_in(shop, |set| set).await;
     let message = fleet.agree("CreatedBefore", "earlier").await;
     assert_eq!(message, "not injected: created before the SidecarSet selected it; recreate the Pod");
-    let told = account(&fleet.set.get().await.1);
-    assert_eq!((&told["matched"], &told["injected"], &told["missed"]), (&json!(1), &json!(0), &json!(0)));
+    let reported = account(&fleet.set.get().await.1);
+    assert_eq!(
+        (&reported["matched"], &reported["injected"], &reported["missed"]),
+        (&json!(1), &json!(0), &json!(0))
+    );
     // SidecarSets of other tests, of which the command tells too, come and go between the two.
     wait_for("the same answer to both forms", async || {
         let (one, other) = (fleet.explain(&["pod/earlier"]).await, fleet.explain(&["pod", "earlier"]).await);
@@ -52,15 +55,15 @@ async fn another_namespace() {
     );
     shop.settle().await;
     shop.admit(shop.pod("plain").label("only", &shop.namespace)).await;
-    let told = told(&set, "the Pod", |told| reason(told, "OtherNamespace").is_some()).await;
-    let other = reason(&told, "OtherNamespace").unwrap();
+    let reported = reported(&set, "the Pod", |reported| reason(reported, "OtherNamespace").is_some()).await;
+    let other = reason(&reported, "OtherNamespace").unwrap();
     assert_eq!(other["pods"], json!([format!("{}/plain", shop.namespace)]));
     let message = other["message"].as_str().unwrap();
     let explained = explain(server, &["pod/plain", "-n", &shop.namespace]).await;
     assert!(explained.stdout.contains(&format!("{}: no: {message}\n", shop.name("log"))), "{explained:?}");
     assert_eq!(explained.status.code(), Some(0), "that is what was asked for: {explained:?}");
     // The reason beside it comes as a warning too.
-    let none = reason(&told, "NoNamespace").unwrap()["message"].as_str().unwrap();
+    let none = reason(&reported, "NoNamespace").unwrap()["message"].as_str().unwrap();
     assert!(applied.stderr.contains(&format!("Warning: {none}\n")), "{applied:?}");
     let explained = explain(server, &["sidecarset", &shop.name("log")]).await;
     assert!(explained.stdout.contains(&format!("  {none}\n")), "{explained:?}");
@@ -93,8 +96,8 @@ async fn selectors_that_match_nothing() {
         let stored = Stored::existing(&shop.client, path, Value::Null);
         let excluded = json!(["kube-system/excluded"]);
         let is_whole = |found: &Value| word != "NamespaceExcluded" || found["pods"] == excluded;
-        let told = told(&stored, word, |told| reason(told, word).is_some_and(is_whole)).await;
-        let found = reason(&told, word).unwrap();
+        let reported = reported(&stored, word, |reported| reason(reported, word).is_some_and(is_whole)).await;
+        let found = reason(&reported, word).unwrap();
         let message = found["message"].as_str().unwrap();
         assert!(applied.stderr.contains(&format!("Warning: {message}\n")), "{message}: {applied:?}");
         let explained = explain(server, &["sidecarset", name]).await;
@@ -113,7 +116,7 @@ async fn selectors_that_match_nothing() {
 async fn a_change_of_more_than_images() {
     let fleet = Fleet::open("more", |set| set).await;
     fleet.shop.admit(fleet.shop.pod("web")).await;
-    fleet.told("the Pod", |told| told["injected"] == 1).await;
+    fleet.reported("the Pod", |reported| reported["injected"] == 1).await;
     roll(&fleet, json!({"image": NEW, "env": [{"name": "A", "value": "1"}]}), json!({})).await;
     let message = fleet.agree("NeedsRecreation", "web").await;
     // What has changed is known where the Pod's revision was known at its creation.
@@ -127,7 +130,7 @@ async fn a_limit_that_is_used_up() {
     for name in ["web-0", "web-1"] {
         fleet.shop.admit(fleet.shop.pod(name)).await;
     }
-    fleet.told("the Pods", |told| told["injected"] == 2).await;
+    fleet.reported("the Pods", |reported| reported["injected"] == 2).await;
     kit::wait_for("the Pods to be ready", async || {
         let status = fleet.set.get().await.1["status"].clone();
         if status["readyPods"] == 2 { Ok(()) } else { Err(status) }
@@ -157,8 +160,11 @@ async fn a_pod_that_admission_is_not_asked_about() {
     assert_eq!(pod["spec"]["containers"].as_array().unwrap().len(), 1);
     let message = fleet.agree("OptedOut", "helper").await;
     assert_eq!(message, "not injected: the labels of the Pod exclude it from admission");
-    let told = account(&fleet.set.get().await.1);
-    assert_eq!((&told["matched"], &told["injected"], &told["missed"]), (&json!(1), &json!(0), &json!(0)));
+    let reported = account(&fleet.set.get().await.1);
+    assert_eq!(
+        (&reported["matched"], &reported["injected"], &reported["missed"]),
+        (&json!(1), &json!(0), &json!(0))
+    );
     assert_eq!(fleet.explain(&["pod", "helper"]).await.status.code(), Some(0), "that is what was asked for");
 }
 
@@ -169,7 +175,7 @@ async fn an_update_that_a_policy_refuses() {
     for name in ["web-0", "web-1"] {
         fleet.shop.admit(fleet.shop.pod(name)).await;
     }
-    fleet.told("the Pods", |told| told["injected"] == 2).await;
+    fleet.reported("the Pods", |reported| reported["injected"] == 2).await;
     let policy = KeptImages::of(&fleet.shop, "web-0").await;
     roll(&fleet, json!({"image": NEW}), json!({})).await;
     let refused = fleet.reason("UpdateRefused").await;
@@ -186,7 +192,11 @@ async fn an_update_that_a_policy_refuses() {
     updated(1).await;
     policy.lift().await;
     roll(&fleet, json!({"image": NEW}), json!({"maxUnavailable": 2})).await;
-    fleet.told("no refusal", |told| told["injected"] == 2 && reason(told, "UpdateRefused").is_none()).await;
+    fleet
+        .reported("no refusal", |reported| {
+            reported["injected"] == 2 && reason(reported, "UpdateRefused").is_none()
+        })
+        .await;
     updated(2).await;
 }
 

@@ -94,7 +94,7 @@ async fn what_cannot_change_in_place_is_told_and_skipped() {
     containers[0]["image"] = json!(NEW);
     containers[0]["env"] = json!([{"name": "LEVEL", "value": "debug"}]);
     fleet.set.patch(&json!({"spec": {"containers": containers}})).await;
-    let told = async |pod: &str, status: &str| {
+    let reported = async |pod: &str, status: &str| {
         wait_for(&format!("{pod} to be told"), async || {
             let pod = fleet.pod(pod).get().await.1;
             let found = condition(&pod, UPGRADABLE).clone();
@@ -103,7 +103,7 @@ async fn what_cannot_change_in_place_is_told_and_skipped() {
         .await
     };
     for pod in ["web-0", "web-1"] {
-        let upgradable = told(pod, "False").await;
+        let upgradable = reported(pod, "False").await;
         assert_eq!(upgradable["reason"], "UpdateImmutableField");
         assert_eq!(upgradable["message"], format!("{{\"{}\":false}}", fleet.name()));
         assert!(upgradable["lastTransitionTime"].is_string(), "{upgradable:#}");
@@ -123,7 +123,7 @@ async fn what_cannot_change_in_place_is_told_and_skipped() {
     fleet.wait_status("the new Pod to be updated", json!({"matchedPods": 2, "updatedReadyPods": 1})).await;
 
     fleet.set.patch(&json!({"spec": {"containers": original}})).await;
-    told("web-1", "True").await;
+    reported("web-1", "True").await;
 }
 
 /// Two SidecarSets in one Pod keep their records apart.

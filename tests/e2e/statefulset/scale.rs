@@ -54,13 +54,13 @@ async fn a_quota_that_forbids_pods_is_told() {
     allow("0").await;
     crate::support::wait_quota(&fleet.shop.client, fleet.shop.pod("probe")).await;
     fleet.scale(1).await;
-    let told = |set: &Value| condition(set, "FailedCreatePod").clone();
+    let reported = |set: &Value| condition(set, "FailedCreatePod").clone();
     // Before the API server knows the status of the quota it refuses in other words.
     let is_exceeded =
-        |set: &Value| told(set)["message"].as_str().is_some_and(|text| text.contains("exceeded quota"));
+        |set: &Value| reported(set)["message"].as_str().is_some_and(|text| text.contains("exceeded quota"));
     let set = fleet.observed("the trouble to be told", is_exceeded).await;
-    assert_eq!(told(&set)["status"], "True");
-    let message = told(&set)["message"].as_str().unwrap().to_owned();
+    assert_eq!(reported(&set)["status"], "True");
+    let message = reported(&set)["message"].as_str().unwrap().to_owned();
     assert!(message.starts_with("StatefulPodControl failed to create Pod error: "), "{message}");
     let event = fleet.event("FailedCreate").await;
     assert!(event.starts_with("create Pod web-0 in StatefulSet web failed error: "), "{event}");
@@ -71,5 +71,5 @@ async fn a_quota_that_forbids_pods_is_told() {
     quota.patch(&json!({"spec": {"hard": {"pods": "9"}}})).await;
     allow("9").await;
     fleet.complete().await;
-    fleet.observed("the trouble to be over", |set| told(set).is_null()).await;
+    fleet.observed("the trouble to be over", |set| reported(set).is_null()).await;
 }

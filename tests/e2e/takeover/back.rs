@@ -4,7 +4,8 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use admission::registration::{ConfigurationKind, Entry, entries as table};
+use admission::endpoint::{Entry, entries as table};
+use admission::registration::ConfigurationKind;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use futures::future::join_all;

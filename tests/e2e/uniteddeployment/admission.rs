@@ -112,7 +112,7 @@ async fn places_of_subsets_stay_and_subsets_come_and_go() {
     assert!(answer.0 == 422 && message(&answer).contains("spec.selector"), "{answer:?}");
     united.edit(json!({"topology": {"subsets": [{"name": "d"}, {"name": "b"}]}})).await;
     united.shares(&[("b", 3), ("d", 3)]).await;
-    united.told("SuccessfulUpdateSubset", "Delete 1 Subset (Deployment)").await;
+    united.reported("SuccessfulUpdateSubset", "Delete 1 Subset (Deployment)").await;
     united
         .status("subset a to be forgotten", |status| {
             let names = status["subsetStatuses"].as_array().unwrap().iter().map(|subset| &subset["name"]);

@@ -25,8 +25,8 @@ async fn newest(united: &United, number: i64) -> String {
     wait_for("the revision", async || {
         let all = revisions(united).await;
         let newest = all.last().filter(|newest| newest.1 == number).map(|newest| newest.0.clone());
-        let told = united.stored.get().await.1["status"]["updatedRevision"].take();
-        newest.filter(|newest| told == **newest).ok_or((all, told))
+        let reported = united.stored.get().await.1["status"]["updatedRevision"].take();
+        newest.filter(|newest| reported == **newest).ok_or((all, reported))
     })
     .await
 }

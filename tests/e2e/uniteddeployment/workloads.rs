@@ -27,7 +27,7 @@ async fn replicas_are_divided_scaled_and_put_back() {
             (&stored["metadata"]["uid"], &json!(true), &json!(true))
         );
     }
-    united.told("SuccessfulUpdateSubset", "Create 3 Subset (Deployment)").await;
+    united.reported("SuccessfulUpdateSubset", "Create 3 Subset (Deployment)").await;
     let (server, _) = shared().await;
     let words = ["scale", "uniteddeployment", "web", "--replicas=10", "--namespace", &shop.namespace];
     server.kubectl(words).await.success();
@@ -108,7 +108,7 @@ async fn a_wrong_patch_stops_no_other_subset() {
     let wrong = json!({"spec": {"containers": [{"image": "nginx:1.26"}]}});
     let subsets = json!([{"name": "a"}, {"name": "b", "patch": wrong}, {"name": "c"}]);
     let united = United::create(&shop, "cloneSetTemplate", subsets, json!({})).await;
-    united.told("FailedUpdateSubset", "Error updating PodSet (CloneSet) b when updating").await;
+    united.reported("FailedUpdateSubset", "Error updating PodSet (CloneSet) b when updating").await;
     united.shares(&[("a", 2), ("c", 2)]).await;
     united.edit(json!({"topology": {"subsets": [{"name": "a"}, {"name": "b"}, {"name": "c"}]}})).await;
     united.shares(&[("a", 2), ("b", 2), ("c", 2)]).await;
@@ -125,7 +125,7 @@ async fn another_kind_of_workload_takes_the_place_of_the_first() {
     let wrong = json!({"spec": {"containers": [{"image": "nginx:1.26"}]}});
     let subsets = json!([{"name": "a"}, {"name": "b", "patch": wrong}]);
     united.edit(json!({"template": template, "topology": {"subsets": subsets}})).await;
-    united.told("FailedUpdateSubset", "Error updating PodSet (CloneSet) b when updating").await;
+    united.reported("FailedUpdateSubset", "Error updating PodSet (CloneSet) b when updating").await;
     united.shares(&[("a", 3), ("b", 3)]).await;
     united.edit(json!({"topology": {"subsets": named(&["a", "b"])}})).await;
     wait_for("CloneSets to take the place of StatefulSets", async || {

@@ -57,7 +57,7 @@ async fn scenario_44_a_clone_set_whose_pod_is_refused_has_its_place_back_at_once
     let one = pods.iter().find(|pod| subset(pod) == "a").unwrap();
     field.pod(name(one)).deleted().await;
     // A Pod without its record would have come into `b` at the second try.
-    let refused = field.told("CloneSet", "FailedCreate", 4).await;
+    let refused = field.reported("CloneSet", "FailedCreate", 4).await;
     assert!(refused.iter().all(|note| note.contains("violates PodSecurity")), "{refused:#?}");
     wait_within(Duration::from_secs(10), "the place to be free", async || {
         let status = spread.get().await.1["status"].clone();
@@ -97,7 +97,7 @@ async fn scenario_45_where_a_subset_is_required_no_pod_comes_for_one_that_is_ref
         .with("/spec/template/spec/securityContext", context)
         .with("/spec/template/spec/containers/0/securityContext", container);
     let set = field.create(set).await;
-    let refused = field.told("ReplicaSet", "FailedCreate", 2).await;
+    let refused = field.reported("ReplicaSet", "FailedCreate", 2).await;
     let says = |words: &str| refused.iter().any(|note| note.contains(words));
     assert!(says("violates PodSecurity \"restricted:latest\": runAsNonRoot != true"), "{refused:#?}");
     assert!(says("no subset of WorkloadSpread ws takes the Pod"), "{refused:#?}");
@@ -121,7 +121,7 @@ async fn scenario_46_a_pod_of_a_replica_set_comes_into_the_next_subset_for_one_t
     let spread = field.divide(field.spread(REPLICA_SET, on_host_network())).await;
     field.create(field.web(REPLICA_SET).replicas(1)).await;
     field.placed(&[("b", 1)]).await;
-    let refused = field.told("ReplicaSet", "FailedCreate", 1).await;
+    let refused = field.reported("ReplicaSet", "FailedCreate", 1).await;
     assert!(refused.iter().all(|note| note.contains("violates PodSecurity")), "{refused:#?}");
     first_list(&field, &spread, "the place to be taken", |a| {
         a["creatingPods"].as_object().is_some_and(|pods| pods.len() == 1) && a["missingReplicas"] == 0

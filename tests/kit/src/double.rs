@@ -48,6 +48,14 @@ pub fn api_server(
     (Client::new(service, "default"), requests)
 }
 
+/// A client of an API server that never answers.
+pub fn silent() -> Client {
+    let service = tower::service_fn(|_: http::Request<Body>| {
+        std::future::pending::<Result<Response<Body>, Infallible>>()
+    });
+    Client::new(service, "default")
+}
+
 /// What the API server says with an error code.
 pub fn status(code: u16) -> String {
     format!(
