@@ -81,42 +81,6 @@ fn sharp_edge_8_a_pod_that_is_wanted_again_stays() {
     assert_eq!(fleet.set_status().available_replicas, 2);
 }
 
-/// Its budget may let it go only once there are as many as are wanted by now.
-#[test]
-fn further_pods_come_while_a_ready_one_waits_for_its_hook() {
-    let ordered = json!({"podManagementPolicy": "OrderedReady"});
-    let limited = parallel(json!({"scaleStrategy": {"maxUnavailable": 1}}));
-    for (policy, not_ready, expected) in [
-        (&ordered, false, vec![0, 1, 2]),
-        (&ordered, true, vec![0, 1]),
-        (&limited, false, vec![0, 1, 2]),
-        (&limited, true, vec![0, 1]),
-    ] {
-        let mut spec = policy.clone();
-        merge(
-            &mut spec,
-            json!({"lifecycle": {"preDelete": {"labelsHandler": {"serving": "yes"}, "markPodNotReady": not_ready}}}),
-        );
-        let mut fleet = Fleet::running(2, spec);
-        for name in ["web-0", "web-1"] {
-            fleet.labelled(name, "serving", Some("yes"));
-        }
-        fleet.edit(json!({"spec": {"template": template("nginx:2")}}));
-        fleet.settle();
-        let first = fleet.uid("web-1");
-        fleet.edit(json!({"spec": {"replicas": 3}}));
-        fleet.settle();
-        assert_eq!((fleet.ordinals(), fleet.uid("web-1")), (expected, first.clone()), "{policy} {not_ready}");
-        assert!(
-            fleet.pods[fleet.at("web-0")].label("lifecycle.apps.kruise.io/state") != Some("PreparingDelete")
-        );
-        fleet.labelled("web-1", "serving", None);
-        fleet.settle();
-        assert_eq!(fleet.running_image("nginx:2"), [1, 2], "{policy} {not_ready}");
-        assert_ne!(fleet.uid("web-1"), first);
-    }
-}
-
 #[test]
 fn ordered_pods_go_from_the_highest_ordinal_down() {
     let mut fleet = Fleet::running(3, json!({"podManagementPolicy": "OrderedReady"}));
