@@ -18,11 +18,6 @@ impl CertificateResolver {
     pub(crate) fn swap(&self, key: Arc<CertifiedKey>) {
         self.current.store(Some(key));
     }
-
-    /// True once there is a certificate.
-    pub fn is_loaded(&self) -> bool {
-        self.current.load().is_some()
-    }
 }
 
 impl ResolvesServerCert for CertificateResolver {

@@ -55,8 +55,6 @@ pub enum FieldErrorKind {
     NotFound(String),
     /// Longer than this many bytes or elements.
     TooLong(usize),
-    /// The number of elements allowed.
-    TooMany(usize, usize),
     /// A failure of our own while checking.
     Internal,
     /// What the API server says is wrong, in its words.
@@ -116,11 +114,6 @@ impl FieldError {
         Self { path, kind: FieldErrorKind::TooLong(limit), detail: String::new() }
     }
 
-    /// `path: Too many: N: must have at most M items`.
-    pub fn too_many(path: FieldPath, actual: usize, limit: usize) -> Self {
-        Self { path, kind: FieldErrorKind::TooMany(actual, limit), detail: String::new() }
-    }
-
     /// `path: words`, as the API server says them.
     pub fn judged(path: FieldPath, words: impl Into<String>) -> Self {
         Self { path, kind: FieldErrorKind::Judged, detail: words.into() }
@@ -153,9 +146,6 @@ impl fmt::Display for FieldError {
             FieldErrorKind::NotFound(value) => write!(formatter, "Not found: {value}"),
             FieldErrorKind::TooLong(limit) => {
                 write!(formatter, "Too long: may not be more than {limit} bytes")
-            }
-            FieldErrorKind::TooMany(actual, limit) => {
-                write!(formatter, "Too many: {actual}: must have at most {limit} items")
             }
             FieldErrorKind::Internal => write!(formatter, "Internal error{separator}{detail}"),
             FieldErrorKind::Judged => formatter.write_str(detail),

@@ -20,7 +20,7 @@ pub struct Trials {
 /// The trials of an object that is created or, with `old`, updated.
 pub(crate) fn of<T: Stored, R: Rules<T>>(new: &str, old: Option<&str>) -> Trials {
     let read = |object: &str| serde_json::from_str::<Value>(object).unwrap_or_default();
-    let code = if old.is_none() { R::REFUSALS.0 } else { R::REFUSALS.1 };
+    let code = R::refusal(old);
     let (new, old) = (read(new), old.map(read));
     let trial = |pointer: &&str| {
         let stored = old.as_ref().and_then(|old| old.pointer(pointer));

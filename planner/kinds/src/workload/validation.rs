@@ -37,6 +37,11 @@ pub(crate) trait Rules<T: Stored> {
     /// Pointers to the workloads in the object whose Pod templates the API server judges.
     const JUDGED: &'static [&'static str] = &[];
 
+    /// The code with which a create or, with `old`, an update is refused.
+    fn refusal(old: Option<&str>) -> u16 {
+        if old.is_none() { Self::REFUSALS.0 } else { Self::REFUSALS.1 }
+    }
+
     /// What is wrong with an object that is created, or that takes the place of another one.
     fn validate(&self, new: &Submitted<T>, old: Option<&Submitted<T>>) -> Vec<FieldError>;
 
@@ -49,7 +54,7 @@ pub(crate) trait Rules<T: Stored> {
 /// Answers a CREATE or, with `old`, an UPDATE request.
 pub(crate) fn review<T: Stored, R: Rules<T>>(rules: &R, new: &str, old: Option<&str>) -> Verdict {
     let kind = T::KIND;
-    let code = if old.is_none() { R::REFUSALS.0 } else { R::REFUSALS.1 };
+    let code = R::refusal(old);
     let new = match Submitted::<T>::read(new) {
         Ok(new) => new,
         Err(denial) if leaves_spec(new, old) => {
