@@ -58,6 +58,8 @@ use trial::{Failure, Figures};
 const NODES: usize = 4;
 /// Histories that are played at the same time.
 const BESIDE: usize = 6;
+/// After so many changes each it is said how many there were.
+const REPORTED: usize = 500;
 /// The kinds of workload, as often as they are chosen.
 const KINDS: [Of; 15] = [
     Of::Kind("CloneSet"),
@@ -263,7 +265,11 @@ async fn random_changes_lead_to_where_the_simulation_leads() {
             let is_enough = match played {
                 Ok(own) => {
                     figures.add(&own);
-                    wanted > 0 && done.values().map(|own| own.changes).sum::<usize>() >= wanted
+                    let changes = done.values().map(|own| own.changes).sum::<usize>();
+                    if wanted > 0 && changes / REPORTED > (changes - own.changes) / REPORTED {
+                        say(&format!("{changes} changes"));
+                    }
+                    wanted > 0 && changes >= wanted
                 }
                 Err((steps, failure)) => {
                     figures.failures += 1;

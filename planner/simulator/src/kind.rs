@@ -16,7 +16,9 @@ use pod::observed::ObservedPod;
 mod scene;
 
 pub use scene::{Deed, End, Scene, Violation};
-pub(super) use scene::{View, count, is_at, is_available, is_ended, is_preparing_delete, is_serving, owns};
+pub(super) use scene::{
+    View, count, is_at, is_available, is_ended, is_preparing_delete, is_ready, is_serving, owns,
+};
 
 /// A kind of workload whose life can be simulated.
 ///

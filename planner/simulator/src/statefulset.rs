@@ -3,8 +3,8 @@
 //!
 //! 1. *Slots.* Only Pods without a slot are scaled in; what goes as labelled, ended or to be recreated is so.
 //! 2. *Partition.* No Pod that partition keeps is led to the newest revision, nor made from it.
-//! 3. *Order.* Where Pods are managed one after another, a Pod is created only while all below it are available, and
-//!    one is deleted at a time, the highest ordinal first.
+//! 3. *Order.* Where Pods are managed one after another, a Pod is created only while all below it are available, or are
+//!    ready and wait for a hook; one is deleted at a time, the highest ordinal first.
 //! 4. *Held.* Nothing is updated while the StatefulSet is paused or of type OnDelete.
 //! 5. *Claims.* No claim is deleted; a claim goes with its Pod only where that has no slot and the policy says so.
 //! 6. *Rest.* In the end the Pods are those of the slots, each with its claims.
@@ -16,9 +16,9 @@ use api::features::FeatureGates;
 use api::kinds::Object;
 use api::kinds::shared::{IntOrString, Lifecycle, PodUpdatePolicy};
 use api::kinds::statefulset::{Spec, StatefulSet, Status};
-use api::labels::SPECIFIED_DELETE;
+use api::labels::{LIFECYCLE_STATE, SPECIFIED_DELETE};
 
-use super::kind::{Bounds, Deed, End, Scene, Simulated, Violation, is_at};
+use super::kind::{Bounds, Deed, End, Scene, Simulated, Violation, is_at, is_ready};
 use kinds::statefulset::identity::ordinal_of;
 use kinds::statefulset::settings::Settings;
 use kinds::workload::action::{Action, ClaimReason, DeleteReason, WriteReason};
@@ -250,7 +250,8 @@ fn review_creations(plan: &Plan<Status>, scene: &Scene<'_, StatefulSet>, broken:
         let below = settings.ordinals.iter().take_while(|below| below < ordinal);
         let is_up = |below: &i32| {
             scene.seen().any(|pod| {
-                ordinal_of(&set.metadata.name, &pod.metadata.name) == Some(*below) && scene.is_available(pod)
+                ordinal_of(&set.metadata.name, &pod.metadata.name) == Some(*below)
+                    && (scene.is_available(pod) || is_ready(pod) && waits_for_hook(pod))
             })
         };
         if let Some(missing) = below.into_iter().find(|below| !is_up(below)) {
@@ -258,6 +259,10 @@ fn review_creations(plan: &Plan<Status>, scene: &Scene<'_, StatefulSet>, broken:
             broken.push(Violation::new("Order", text));
         }
     }
+}
+
+fn waits_for_hook(pod: &ObservedPod) -> bool {
+    matches!(pod.label(LIFECYCLE_STATE), Some("PreparingUpdate" | "PreparingDelete"))
 }
 
 /// Rule 3, of Pods that are scaled in.

@@ -52,6 +52,8 @@ enum Walk {
     Stop,
     /// The slots behind wait, but the update or deletion of this one goes on.
     Hold,
+    /// No other Pod is updated or deleted, but missing ones are created.
+    Keep,
     /// The slots behind wait.
     Break,
 }
@@ -84,10 +86,12 @@ pub(super) fn plan(working: &Working<'_>, busy: &HashSet<&str>) -> Scale {
                 scale.waits_for = Some(slot_name(working, slot));
                 break;
             }
-            Walk::Hold => {
-                scale.waits_for = Some(slot_name(working, slot));
+            Walk::Hold | Walk::Keep => {
+                scale.waits_for.get_or_insert_with(|| slot_name(working, slot));
                 scale.holds = true;
-                return scale;
+                if matches!(walk, Walk::Hold) {
+                    break;
+                }
             }
             Walk::Break => {
                 scale.waits_for = Some(slot_name(working, slot));
@@ -96,7 +100,7 @@ pub(super) fn plan(working: &Working<'_>, busy: &HashSet<&str>) -> Scale {
         }
     }
     retry_refused(working, &budget, &mut scale.creations);
-    if !scale.stopped {
+    if !scale.stopped && !scale.holds {
         remove(working, busy, &mut scale);
     }
     scale
@@ -131,17 +135,21 @@ fn look_at(working: &Working<'_>, pod: &Numbered<'_>, budget: &mut Budget, scale
         scale.deletions.extend(delete(working, pod, DeleteReason::Ended));
         return wait(working, budget);
     }
-    let limited = working.settings.monotonic || working.settings.scale_budget.is_some();
-    let is_available = pod.member.is_available && !pod.is_terminating();
-    if pod.is_terminating() || (limited && !is_available) {
-        let walk = wait(working, budget);
-        // Its update or deletion waits for a hook: nothing but that makes it available again.
-        let waits_for_hook =
-            matches!(pod.member.state, Some(State::PreparingUpdate | State::PreparingDelete));
-        let prepares = waits_for_hook && !pod.is_terminating();
-        return if prepares && matches!(walk, Walk::Stop) { Walk::Hold } else { walk };
+    let Numbered { member, .. } = pod;
+    let monotonic = working.settings.monotonic;
+    let limited = monotonic || working.settings.scale_budget.is_some();
+    // Its update or deletion waits for a hook: nothing but that makes it available again.
+    let prepares = matches!(member.state, Some(State::PreparingUpdate | State::PreparingDelete));
+    if pod.is_terminating() || (limited && !member.is_available && !prepares) {
+        return wait(working, budget);
     }
-    Walk::Continue
+    // While it is ready its PodUnavailableBudget may have nothing left before further Pods are there.
+    match (limited && prepares, member.is_ready) {
+        (true, true) if monotonic => Walk::Keep,
+        (true, false) if monotonic => Walk::Hold,
+        (true, false) => wait(working, budget),
+        _ => Walk::Continue,
+    }
 }
 
 fn create(

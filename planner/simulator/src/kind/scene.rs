@@ -231,11 +231,15 @@ pub(crate) fn is_available(pod: &ObservedPod, min_ready_seconds: i32, now: Times
 
 /// Available but for `minReadySeconds`.
 pub(crate) fn is_serving(pod: &ObservedPod) -> bool {
+    is_ready(pod) && matches!(pod.label(LIFECYCLE_STATE), None | Some("" | "Normal"))
+}
+
+/// Running and ready, whatever its lifecycle state is.
+pub(crate) fn is_ready(pod: &ObservedPod) -> bool {
     pod.is_active()
         && &*pod.status.phase == "Running"
         && pod.is_ready()
         && pod.condition(IN_PLACE_UPDATE_READY).is_none_or(|condition| &*condition.status == "True")
-        && matches!(pod.label(LIFECYCLE_STATE), None | Some("" | "Normal"))
 }
 
 /// The Pod has come to an end of its own.

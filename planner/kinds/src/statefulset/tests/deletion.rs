@@ -81,6 +81,38 @@ fn sharp_edge_8_a_pod_that_is_wanted_again_stays() {
     assert_eq!(fleet.set_status().available_replicas, 2);
 }
 
+/// Its budget may let it go only once there are as many as are wanted by now.
+#[test]
+fn further_pods_come_while_a_ready_one_waits_for_its_hook() {
+    let ordered = json!({"podManagementPolicy": "OrderedReady"});
+    let limited = parallel(json!({"scaleStrategy": {"maxUnavailable": 1}}));
+    for (policy, is_ready) in [(&ordered, true), (&ordered, false), (&limited, true), (&limited, false)] {
+        let mut spec = policy.clone();
+        merge(&mut spec, json!({"lifecycle": {"preDelete": {"labelsHandler": {"serving": "yes"}}}}));
+        let mut fleet = Fleet::running(2, spec);
+        for name in ["web-0", "web-1"] {
+            fleet.labelled(name, "serving", Some("yes"));
+        }
+        fleet.edit(json!({"spec": {"template": template("nginx:2")}}));
+        fleet.settle();
+        let first = fleet.uid("web-1");
+        if !is_ready {
+            fleet.break_pod(fleet.at("web-1"));
+        }
+        fleet.edit(json!({"spec": {"replicas": 3}}));
+        let creations = fleet.settled_plan().scale.len();
+        assert_eq!(creations, usize::from(is_ready), "{policy} {is_ready}");
+        fleet.settle();
+        let state = |name: &str| fleet.pods[fleet.at(name)].label("lifecycle.apps.kruise.io/state");
+        assert_eq!((state("web-1"), fleet.uid("web-1")), (Some("PreparingDelete"), first.clone()));
+        assert_ne!(state("web-0"), Some("PreparingDelete"), "one at a time");
+        fleet.labelled("web-1", "serving", None);
+        fleet.settle();
+        assert_eq!(fleet.running_image("nginx:2"), [1, 2], "{policy} {is_ready}");
+        assert_ne!(fleet.uid("web-1"), first);
+    }
+}
+
 #[test]
 fn ordered_pods_go_from_the_highest_ordinal_down() {
     let mut fleet = Fleet::running(3, json!({"podManagementPolicy": "OrderedReady"}));
