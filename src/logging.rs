@@ -49,7 +49,7 @@ fn filter(level: i32) -> LevelFilter {
 
 /// As much of what a value says as a line shows.
 fn reported(value: &dyn Debug) -> String {
-    let mut beginning = Beginning(String::new());
+    let mut beginning = TruncatedText(String::new());
     if write!(beginning, "{value:?}").is_err() {
         beginning.0.push_str("...");
     }
@@ -57,9 +57,9 @@ fn reported(value: &dyn Debug) -> String {
 }
 
 /// Takes no more than a message may have, and no control character.
-struct Beginning(String);
+struct TruncatedText(String);
 
-impl Write for Beginning {
+impl Write for TruncatedText {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         text.chars().try_for_each(|character| self.write_char(character))
     }

@@ -113,12 +113,14 @@ pub fn convert(object: &str, desired_api_version: &str) -> Result<Box<RawValue>,
     }
     let mut converted = match rules {
         None => source,
-        Some(rules) if desired == BETA => {
-            kept::convert_keeping(source, &kept::Course::new(version, rules.to_beta, desired, rules.to_alpha))
-        }
-        Some(rules) => {
-            kept::convert_keeping(source, &kept::Course::new(version, rules.to_alpha, desired, rules.to_beta))
-        }
+        Some(rules) if desired == BETA => kept::convert_keeping(
+            source,
+            &kept::Direction::new(version, rules.to_beta, desired, rules.to_alpha),
+        ),
+        Some(rules) => kept::convert_keeping(
+            source,
+            &kept::Direction::new(version, rules.to_alpha, desired, rules.to_beta),
+        ),
     };
     converted.insert("apiVersion", RawNode::string(desired_api_version));
     Ok(RawValue::from_string(converted.to_string())?)

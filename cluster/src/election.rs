@@ -88,11 +88,11 @@ impl Candidate {
             );
             let result = tokio::select! {
                 () = leading.closed() => break,
-                result = round => result.unwrap_or(Err(Trouble::Slow)),
+                result = round => result.unwrap_or(Err(LeaseError::Slow)),
             };
             let is_answered = result.is_ok();
-            if let Err(trouble) = result {
-                warn!(%trouble, "the Lease can't be held, will be tried again");
+            if let Err(error) = result {
+                warn!(%error, "the Lease can't be held, will be tried again");
             }
             let end = self.held.as_ref().map(|(_, until)| *until);
             if end.is_some_and(|until| until <= Instant::now()) {
@@ -121,12 +121,12 @@ impl Candidate {
     }
 
     /// Looks at the Lease and does what is to be done. Without an answer we are what we were.
-    async fn round(&mut self) -> Result<(), Trouble> {
+    async fn round(&mut self) -> Result<(), LeaseError> {
         // Nobody else writes to our Lease as long as we renew it: it need not be read.
         if let Some((lease, _)) = &self.held {
             let known = lease.clone();
             match self.write(&known, Step::Renew).await {
-                Err(Trouble::Api(error)) if error.retry() == Retry::Now => self.held = None,
+                Err(LeaseError::Api(error)) if error.retry() == Retry::Now => self.held = None,
                 result => return result,
             }
         }
@@ -145,7 +145,7 @@ impl Candidate {
         }
     }
 
-    async fn create(&mut self) -> Result<(), Trouble> {
+    async fn create(&mut self) -> Result<(), LeaseError> {
         let Settings { namespace, name, .. } = &self.settings;
         let body = json!({
             "apiVersion": "coordination.k8s.io/v1",
@@ -159,7 +159,7 @@ impl Candidate {
     }
 
     /// Writes the Lease in the state that was read.
-    async fn write(&mut self, lease: &Lease, step: Step) -> Result<(), Trouble> {
+    async fn write(&mut self, lease: &Lease, step: Step) -> Result<(), LeaseError> {
         let body = json!({
             "metadata": {"resourceVersion": lease.metadata.resource_version},
             "spec": self.spec(lease, step),
@@ -169,7 +169,7 @@ impl Candidate {
         self.won(&text, sent)
     }
 
-    fn won(&mut self, text: &str, sent: Instant) -> Result<(), Trouble> {
+    fn won(&mut self, text: &str, sent: Instant) -> Result<(), LeaseError> {
         self.held = Some((serde_json::from_str(text)?, sent + self.settings.renew_deadline));
         Ok(())
     }
@@ -191,16 +191,16 @@ impl Candidate {
     async fn release(&self, lease: &Lease) {
         match timeout(RELEASE, self.give_up(lease)).await {
             Ok(Ok(())) => {}
-            Ok(Err(trouble)) => warn!(%trouble, "the Lease was not given up"),
+            Ok(Err(error)) => warn!(%error, "the Lease was not given up"),
             Err(_) => warn!("the Lease was not given up in time"),
         }
     }
 
     /// A renewal that was broken off may have been carried out all the same: the Lease is ours in another state then.
-    async fn give_up(&self, lease: &Lease) -> Result<(), Trouble> {
+    async fn give_up(&self, lease: &Lease) -> Result<(), LeaseError> {
         match self.vacate(lease).await {
             Err(error) if error.reason() == ErrorReason::Conflict => {}
-            answer => return answer.map_err(Trouble::from),
+            answer => return answer.map_err(LeaseError::from),
         }
         let Some(text) = write::get(&self.client, &self.path()).await? else { return Ok(()) };
         let lease: Lease = serde_json::from_str(&text)?;
@@ -227,7 +227,7 @@ impl Candidate {
 
 /// Why nothing could be done about the Lease.
 #[derive(Debug, thiserror::Error)]
-enum Trouble {
+enum LeaseError {
     #[error(transparent)]
     Api(#[from] ApiError),
     #[error("the Lease can't be read: {0}")]

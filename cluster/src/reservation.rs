@@ -17,7 +17,7 @@ use thiserror::Error;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 use values::backoff::doubled;
-use values::reservation::{Desk, Reservable, Step};
+use values::reservation::{Reservable, ReservationState, Step};
 
 use crate::resource::Path;
 use crate::write::{self, PatchKind};
@@ -139,7 +139,7 @@ where
         let mut desks = self.desks();
         let waiting = match desks.get(path) {
             None => waiting,
-            Some(desk) => match desk.send(waiting) {
+            Some(state) => match state.send(waiting) {
                 Ok(()) => return,
                 // A task that panicked takes no claims any more.
                 Err(refused) => refused.0,
@@ -159,17 +159,17 @@ where
 
     /// Answers claims until none has come for a while.
     async fn serve(self: Arc<Self>, path: Path, mut claims: mpsc::UnboundedReceiver<Waiting<R>>) {
-        let mut desk = Desk::default();
+        let mut state = ReservationState::default();
         loop {
             match timeout(MEMORY, claims.recv()).await {
                 Ok(Some(first)) => {
-                    desk.open();
+                    state.open();
                     let mut batch = Batch { claims: Vec::new(), waiting: Vec::new() };
-                    batch.add(first, &mut desk);
+                    batch.add(first, &mut state);
                     while let Ok(next) = claims.try_recv() {
-                        batch.add(next, &mut desk);
+                        batch.add(next, &mut state);
                     }
-                    self.settle(&path, &mut desk, batch).await;
+                    self.settle(&path, &mut state, batch).await;
                 }
                 Ok(None) => return,
                 Err(_) => {
@@ -185,20 +185,20 @@ where
     }
 
     /// Decides claims until all are answered.
-    async fn settle(&self, path: &Path, desk: &mut Desk, mut batch: Batch<R>) {
+    async fn settle(&self, path: &Path, state: &mut ReservationState, mut batch: Batch<R>) {
         let mut attempts = 0;
         loop {
             batch.leave_out_those_that_went_away();
             if batch.waiting.is_empty() {
                 return;
             }
-            let answered = match desk.decide(&self.rules, &batch.claims, Timestamp::now()) {
+            let answered = match state.decide(&self.rules, &batch.claims, Timestamp::now()) {
                 Step::Answer(answers) => return batch.answer(answers),
                 Step::Write { patch, answers } => match &self.client {
                     None => return batch.answer(answers),
-                    Some(client) => write(client, path, desk, patch).await.map(|()| answers),
+                    Some(client) => write(client, path, state, patch).await.map(|()| answers),
                 },
-                Step::Read => match self.read(path, desk).await {
+                Step::Read => match self.read(path, state).await {
                     Ok(true) => continue,
                     Ok(false) => return batch.answer_all(&mut || Ok(None)),
                     Err(error) => Err(error),
@@ -208,7 +208,7 @@ where
                 Ok(answers) => return batch.answer(answers),
                 Err(error) => error,
             };
-            desk.forget();
+            state.forget();
             attempts += 1;
             if attempts == ATTEMPTS || !is_worth_another_try(&error) {
                 return batch.answer_all(&mut || Err(error.clone()));
@@ -218,11 +218,11 @@ where
     }
 
     /// Reads the object; false where there is none.
-    async fn read(&self, path: &Path, desk: &mut Desk) -> Result<bool, ReservationError> {
-        let Some(client) = &self.client else { return Ok(desk.trust()) };
+    async fn read(&self, path: &Path, state: &mut ReservationState) -> Result<bool, ReservationError> {
+        let Some(client) = &self.client else { return Ok(state.trust()) };
         let answer = timeout(TIMEOUT, write::get(client, path)).await;
         match answer.map_err(|_| ReservationError::Silence)?? {
-            Some(text) => desk.read(parse(text)?),
+            Some(text) => state.read(parse(text)?),
             None => return Ok(false),
         }
         Ok(true)
@@ -234,10 +234,15 @@ where
     }
 }
 
-async fn write(client: &Client, path: &Path, desk: &mut Desk, patch: String) -> Result<(), ReservationError> {
+async fn write(
+    client: &Client,
+    path: &Path,
+    state: &mut ReservationState,
+    patch: String,
+) -> Result<(), ReservationError> {
     let status = path.subresource("status");
     let answer = timeout(WRITE_TIMEOUT, write::patch(client, &status, PatchKind::Merge, patch)).await;
-    desk.written(parse(answer.map_err(|_| ReservationError::Silence)??)?);
+    state.written(parse(answer.map_err(|_| ReservationError::Silence)??)?);
     Ok(())
 }
 
@@ -263,9 +268,9 @@ impl From<ApiError> for ReservationError {
 }
 
 impl<R: Reservable> Batch<R> {
-    fn add(&mut self, waiting: Waiting<R>, desk: &mut Desk) {
+    fn add(&mut self, waiting: Waiting<R>, state: &mut ReservationState) {
         if let Some(watched) = &waiting.watched {
-            desk.watched(watched);
+            state.watched(watched);
         }
         self.claims.push(waiting.claim);
         self.waiting.push(waiting.answer);

@@ -284,7 +284,7 @@ impl<T: Send + Sync, G: Clone + Eq + Hash + Send> Store<T, G> {
 
     /// Where a watch leads whose objects are kept as `read` makes them; of which it makes nothing is as good as gone.
     pub fn sifted<R: Fn(&WatchedObject) -> Option<T> + Sync>(&self, read: R) -> impl Sink {
-        Sifted { stored: self, read }
+        FilteredStore { stored: self, read }
     }
 
     // Held for single operations only, never over an await.
@@ -294,12 +294,12 @@ impl<T: Send + Sync, G: Clone + Eq + Hash + Send> Store<T, G> {
 }
 
 /// Leads a watch to a store that keeps what `read` makes of the objects.
-struct Sifted<'a, T, G, R> {
+struct FilteredStore<'a, T, G, R> {
     stored: &'a Store<T, G>,
     read: R,
 }
 
-impl<T, G, R> Sink for Sifted<'_, T, G, R>
+impl<T, G, R> Sink for FilteredStore<'_, T, G, R>
 where
     T: Send + Sync,
     G: Clone + Eq + Hash + Send,

@@ -25,7 +25,7 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use kinds::advancedcronjob::children::ChildKind;
 use kinds::advancedcronjob::plan::{Plan, Run, plan_after};
 use kinds::advancedcronjob::trigger;
-use kinds::workload::seen::Seen;
+use kinds::workload::object_version::ObjectVersion;
 use kube::Client;
 use tracing::warn;
 use values::event::{Event, normal, warning};
@@ -217,7 +217,7 @@ impl Controller {
         &self,
         cron_job: &AdvancedCronJob,
         children: &Children,
-        seen: &Seen,
+        seen: &ObjectVersion,
     ) -> Result<(), ReconcileError> {
         let path = children.resource().namespaced(cron_job.namespace()).name(&seen.name);
         let answer = write::delete(self.client(), &path, background_deletion(&seen.uid, None)).await;

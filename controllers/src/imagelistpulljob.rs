@@ -14,7 +14,7 @@ use futures::future::join_all;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kinds::imagelistpulljob::plan::{Plan, plan};
 use kinds::imagepulljob::Job;
-use kinds::workload::seen::Seen;
+use kinds::workload::object_version::ObjectVersion;
 use kube::Client;
 use values::event::Event;
 
@@ -168,7 +168,7 @@ impl Controller {
         Ok(())
     }
 
-    async fn delete(&self, list: &ImageListPullJob, jobs: Vec<Seen>) -> Result<(), ReconcileError> {
+    async fn delete(&self, list: &ImageListPullJob, jobs: Vec<ObjectVersion>) -> Result<(), ReconcileError> {
         let count = jobs.len();
         for seen in jobs {
             let path = PULL_JOBS.namespaced(list.namespace()).name(&seen.name);

@@ -17,7 +17,7 @@ use kinds::persistentpodstate::generation::{self, Step};
 use kinds::persistentpodstate::plan::{Snapshot, plan};
 use kinds::persistentpodstate::trigger;
 use kinds::persistentpodstate::workloads::{self, BUILT_IN, built_in};
-use kinds::workload::found::{FoundWorkload, Reference};
+use kinds::workload::resolved::{Reference, ResolvedWorkload};
 use kinds::workload::target::Workload;
 use kube::Client;
 use pod::observed::ObservedPod;
@@ -149,7 +149,7 @@ impl Controller {
         items.into_iter().map(|item| (item, GATHERED)).collect()
     }
 
-    fn of_workload(&self, change: &Change<FoundWorkload>) -> Vec<(Item, Duration)> {
+    fn of_workload(&self, change: &Change<ResolvedWorkload>) -> Vec<(Item, Duration)> {
         let (old, new) = (change.old.as_deref(), change.new.as_deref());
         let Some(workload) = new.or(old) else { return Vec::new() };
         let target = Workload::new(&workload.group, &workload.kind, &workload.metadata.name);
@@ -241,7 +241,7 @@ impl Controller {
         &self,
         namespace: &str,
         target: &TargetReference,
-    ) -> Result<Option<Arc<FoundWorkload>>, ReconcileError> {
+    ) -> Result<Option<Arc<ResolvedWorkload>>, ReconcileError> {
         match self.listed.get(namespace, &Workload::from(target)) {
             Listed::Known(Some(found)) if found.replicas.is_some() => return Ok(Some(found)),
             Listed::Known(None) => return Ok(None),

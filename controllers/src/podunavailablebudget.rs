@@ -14,8 +14,8 @@ use cluster::write::{self, PatchKind};
 use k8s_openapi::api::core::v1::ObjectReference;
 use kinds::podunavailablebudget::plan::{self, Plan, Snapshot};
 use kinds::podunavailablebudget::trigger;
-use kinds::workload::found::{FoundWorkload, Reference};
-use kinds::workload::seen::Seen;
+use kinds::workload::object_version::ObjectVersion;
+use kinds::workload::resolved::{Reference, ResolvedWorkload};
 use kube::Client;
 use pod::observed::ObservedPod;
 use pod::write::PodWrite;
@@ -154,7 +154,7 @@ impl Controller {
         names.into_iter().map(|name| ((namespace.to_owned(), name), due)).collect()
     }
 
-    fn of_workload(&self, change: &Change<FoundWorkload>) -> Vec<(Key, Duration)> {
+    fn of_workload(&self, change: &Change<ResolvedWorkload>) -> Vec<(Key, Duration)> {
         let (old, new) = (change.old.as_deref(), change.new.as_deref());
         let Some(namespace) = old.or(new).map(Kept::namespace) else { return Vec::new() };
         let names = trigger::of_workload(old, new, &self.of_namespace(namespace));
@@ -189,7 +189,7 @@ impl Controller {
     /// The Pods of a budget and the workloads behind them.
     async fn members(&self, budget: &PodUnavailableBudget) -> Result<Members, ReconcileError> {
         let (finder, namespace) = (&self.stores.finder, &budget.metadata.namespace);
-        let mut found: Vec<Arc<FoundWorkload>> = Vec::new();
+        let mut found: Vec<Arc<ResolvedWorkload>> = Vec::new();
         let pods = match &budget.spec.target_ref {
             Some(target) => {
                 let reference = Reference {
@@ -243,7 +243,11 @@ impl Controller {
     }
 
     /// Marks Pods. One that can't be marked stops no other.
-    async fn mark(&self, members: &Members, marks: &[(Seen, PodWrite)]) -> Result<(), ReconcileError> {
+    async fn mark(
+        &self,
+        members: &Members,
+        marks: &[(ObjectVersion, PodWrite)],
+    ) -> Result<(), ReconcileError> {
         let mut outcome = Ok(());
         for (seen, write) in marks {
             let pod = members.pods.iter().find(|pod| *pod.metadata.uid == *seen.uid);

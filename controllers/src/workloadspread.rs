@@ -14,7 +14,7 @@ use cluster::watched::Key;
 use cluster::write::{self, PatchKind, deletion, unless_outdated};
 use futures::{StreamExt, stream};
 use k8s_openapi::api::core::v1::ObjectReference;
-use kinds::workload::found::{FoundWorkload, Reference};
+use kinds::workload::resolved::{Reference, ResolvedWorkload};
 use kinds::workloadspread::custom::{self, CustomWorkloads};
 use kinds::workloadspread::plan::{Plan, PodPatch, Snapshot, Stuck, plan, unmarked};
 use kinds::workloadspread::spread::Spread;
@@ -366,7 +366,7 @@ impl Controller {
         self.spreads.get(&key).is_some().then_some((key, due))
     }
 
-    fn of_workload(&self, change: &Change<FoundWorkload>) -> Vec<(Key, Duration)> {
+    fn of_workload(&self, change: &Change<ResolvedWorkload>) -> Vec<(Key, Duration)> {
         let (old, new) = (change.old.as_deref(), change.new.as_deref());
         let Some(namespace) = old.or(new).map(Kept::namespace) else { return Vec::new() };
         let spreads = self.spreads.group(&namespace.into());

@@ -55,7 +55,7 @@ pub(crate) struct Own<S, T> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Turn {
     /// The object may have changed.
-    Seen,
+    ObjectVersion,
     /// It is time to write.
     Due,
 }
@@ -111,7 +111,7 @@ where
             Some(answer) = self.writing.next() => self.written(answer),
             () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => return Turn::Due,
         }
-        Turn::Seen
+        Turn::ObjectVersion
     }
 
     /// Says that there is something to write, for which others are waited so long; or that there is nothing.

@@ -78,7 +78,7 @@ pub async fn run(probing: Probing) {
     loop {
         tokio::select! {
             turn = agent.own.next() => match turn {
-                Turn::Seen => agent.follow(),
+                Turn::ObjectVersion => agent.follow(),
                 Turn::Due => agent.write(),
             },
             Some(reported) = reported.recv() => agent.hear(reported),

@@ -18,11 +18,11 @@ use tokio::time::Instant;
 
 use crate::deadline::{Deadline, Slow};
 
-/// Bodies above this size need one of few places.
+/// Bodies above this size need one of few slots.
 const SMALL: usize = 256 * 1024;
-/// A body that may become larger needs one of the places for the largest, of which a peer has one at a time.
+/// A body that may become larger needs one of the slots for the largest, of which a peer has one at a time.
 const HUGE: u64 = 4 * 1024 * 1024;
-const HUGE_PLACES: usize = 2;
+const HUGE_SLOTS: usize = 2;
 /// Time for a caller to send, and the rate at which it has to send besides: others wait for the memory or the place. The
 /// API server sends at once what it has in memory.
 const READING: Duration = Duration::from_secs(4);
@@ -107,7 +107,7 @@ impl BodyMemory {
     /// So many bytes, where there are as many now.
     pub(crate) fn at_once(self: &Arc<Self>, peer: IpAddr, bytes: usize) -> Option<Held> {
         let taken = self.at_once_for(self.share(peer, bytes)?).ok()?;
-        Some(Held { memory: Some(taken), place: None })
+        Some(Held { memory: Some(taken), slot: None })
     }
 
     fn at_once_for(&self, share: Share) -> Result<Taken, Share> {
@@ -149,38 +149,37 @@ impl Drop for Share {
     }
 }
 
-/// Places for large bodies. A peer waits in the common line with no more bodies than it may have places, so that those of
-/// others come soon.
+/// Limits the number of large bodies, in all and of one peer: no peer fills the queue of all.
 #[derive(Debug)]
-struct Places {
+struct Slots {
     free: Arc<Semaphore>,
     per_peer: usize,
-    /// The places of those who have one or wait for one.
+    /// The limits of peers that have a slot or wait for one.
     peers: Mutex<HashMap<IpAddr, Arc<Semaphore>>>,
 }
 
-/// A place of a peer, or its turn to wait for one.
+/// The slot of a peer, or its right to wait for one.
 #[derive(Debug)]
-struct Place {
-    places: Arc<Places>,
+struct Slot {
+    slots: Arc<Slots>,
     peer: IpAddr,
     own: Option<OwnedSemaphorePermit>,
     free: Option<OwnedSemaphorePermit>,
 }
 
-impl Places {
-    fn new(places: usize, per_peer: usize) -> Arc<Self> {
-        Arc::new(Self { free: Arc::new(Semaphore::new(places)), per_peer, peers: Mutex::default() })
+impl Slots {
+    fn new(slots: usize, per_peer: usize) -> Arc<Self> {
+        Arc::new(Self { free: Arc::new(Semaphore::new(slots)), per_peer, peers: Mutex::default() })
     }
 
-    async fn take(self: Arc<Self>, peer: IpAddr) -> Result<Place, BodyError> {
+    async fn take(self: Arc<Self>, peer: IpAddr) -> Result<Slot, BodyError> {
         let share = || Arc::new(Semaphore::new(self.per_peer));
         let own = self.peers().entry(peer).or_insert_with(share).clone();
         // Before anything is waited for: a caller that leaves gives back what it has.
-        let mut place = Place { places: self.clone(), peer, own: None, free: None };
-        place.own = Some(own.acquire_owned().await.map_err(|_| BodyError::Stopping)?);
-        place.free = Some(self.free.clone().acquire_owned().await.map_err(|_| BodyError::Stopping)?);
-        Ok(place)
+        let mut slot = Slot { slots: self.clone(), peer, own: None, free: None };
+        slot.own = Some(own.acquire_owned().await.map_err(|_| BodyError::Stopping)?);
+        slot.free = Some(self.free.clone().acquire_owned().await.map_err(|_| BodyError::Stopping)?);
+        Ok(slot)
     }
 
     // Held for single operations only, never over an await.
@@ -189,33 +188,33 @@ impl Places {
     }
 }
 
-impl Drop for Place {
+impl Drop for Slot {
     fn drop(&mut self) {
         drop((self.free.take(), self.own.take()));
-        let mut peers = self.places.peers();
+        let mut peers = self.slots.peers();
         if peers.get(&self.peer).is_some_and(|own| Arc::strong_count(own) == 1) {
             peers.remove(&self.peer);
         }
     }
 }
 
-/// The memory and the places of one kind of request.
+/// The memory and the slots of one kind of request.
 #[derive(Debug)]
 pub(crate) struct Room {
     pub(crate) memory: Arc<BodyMemory>,
-    large: Arc<Places>,
-    huge: Arc<Places>,
+    large: Arc<Slots>,
+    huge: Arc<Slots>,
 }
 
 impl Room {
     /// Room for so many large bodies besides those of the largest, and for small ones in `memory`.
     pub(crate) fn new(memory: Arc<BodyMemory>, large: usize, per_peer: usize) -> Self {
-        Self { memory, large: Places::new(large, per_peer), huge: Places::new(HUGE_PLACES, 1) }
+        Self { memory, large: Slots::new(large, per_peer), huge: Slots::new(HUGE_SLOTS, 1) }
     }
 
-    /// The places for a body that is not small. API servers announce the length; without that a body may become of any
-    /// size. So none that has a place needs another one later, which it would wait for with much in hand.
-    fn places(&self, announced: &SizeHint) -> &Arc<Places> {
+    /// The slots for a body that is not small. API servers announce the length; a body without it may become of any size,
+    /// and takes one for the largest at once: it would hold much memory while it waits for another slot later.
+    fn slots(&self, announced: &SizeHint) -> &Arc<Slots> {
         if announced.upper().is_some_and(|length| length <= HUGE) { &self.large } else { &self.huge }
     }
 }
@@ -224,13 +223,13 @@ impl Room {
 #[derive(Debug, Default)]
 pub(crate) struct Held {
     memory: Option<Taken>,
-    place: Option<Place>,
+    slot: Option<Slot>,
 }
 
 impl Held {
-    /// Whether that is a large place.
-    pub(crate) fn is_place(&self) -> bool {
-        self.place.is_some()
+    /// Whether it holds a slot.
+    pub(crate) fn has_slot(&self) -> bool {
+        self.slot.is_some()
     }
 }
 
@@ -272,7 +271,7 @@ impl<'a> Receiving<'a> {
 
     /// Takes the memory of a small body, before anything is waited for.
     async fn settle(&mut self, announced: &SizeHint) -> Result<(), BodyError> {
-        if self.held.memory.is_none() && self.held.place.is_none() {
+        if self.held.memory.is_none() && self.held.slot.is_none() {
             let exact = announced.exact().and_then(|length| usize::try_from(length).ok());
             let needed = exact.unwrap_or(SMALL).clamp(LEAST, SMALL);
             self.held.memory = Some(self.room.memory.take(self.peer, needed, self.deadline).await?);
@@ -284,9 +283,9 @@ impl<'a> Receiving<'a> {
     async fn cover(&mut self, length: usize, announced: &SizeHint) -> Result<(), BodyError> {
         if length > self.covered() {
             self.settle(announced).await?;
-            let place = self.room.places(announced).clone().take(self.peer);
-            let place = self.deadline.within("waiting for room for a large request", place).await??;
-            self.held = Held { memory: None, place: Some(place) };
+            let slot = self.room.slots(announced).clone().take(self.peer);
+            let slot = self.deadline.within("waiting for room for a large request", slot).await??;
+            self.held = Held { memory: None, slot: Some(slot) };
             self.began = None;
         }
         Ok(())
@@ -294,7 +293,7 @@ impl<'a> Receiving<'a> {
 
     /// Bytes that it may have.
     fn covered(&self) -> usize {
-        if self.held.is_place() { usize::MAX } else { SMALL }
+        if self.held.has_slot() { usize::MAX } else { SMALL }
     }
 
     /// Until when a caller that has sent so many bytes has to send more.

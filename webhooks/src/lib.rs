@@ -31,13 +31,13 @@ pub mod admission;
 pub mod deadline;
 pub mod metrics;
 pub mod metrics_access;
+pub mod pending_answers;
 pub mod probes;
 pub mod protection_log;
 pub mod pull_secrets;
 pub mod review;
 pub mod router;
 pub mod server;
-pub mod untaken;
 
 mod answer;
 mod body;

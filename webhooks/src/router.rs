@@ -28,10 +28,10 @@ use crate::convert::convert;
 use crate::deadline::Deadline;
 use crate::leftover;
 use crate::metrics::PathMetrics;
+use crate::pending_answers::PendingAnswers;
 use crate::pull_secrets::PullSecrets;
 use crate::review::Reply;
 use crate::server::Serve;
-use crate::untaken::Untaken;
 
 /// Where versions are converted.
 pub const CONVERT_PATH: &str = "/convert";
@@ -105,7 +105,7 @@ pub struct Router {
 struct Caller {
     peer: IpAddr,
     is_certified: bool,
-    untaken: Untaken,
+    pending_answers: PendingAnswers,
 }
 
 struct Shared {
@@ -165,8 +165,11 @@ pub fn router(admission: Arc<Admission>, limits: Limits) -> Router {
         admission,
         limits,
     });
-    let caller =
-        Caller { peer: Ipv6Addr::UNSPECIFIED.into(), is_certified: false, untaken: Untaken::default() };
+    let caller = Caller {
+        peer: Ipv6Addr::UNSPECIFIED.into(),
+        is_certified: false,
+        pending_answers: PendingAnswers::default(),
+    };
     let callers = watch::channel(Callers::everybody()).1;
     Router { shared, pull_secrets: None, callers, for_certified: false, caller }
 }
@@ -255,8 +258,11 @@ impl Router {
 impl Serve for Router {
     type Body = Full<Bytes>;
 
-    fn for_connection(&self, peer: IpAddr, is_certified: bool, untaken: &Untaken) -> Self {
-        Self { caller: Caller { peer, is_certified, untaken: untaken.clone() }, ..self.clone() }
+    fn for_connection(&self, peer: IpAddr, is_certified: bool, pending_answers: &PendingAnswers) -> Self {
+        Self {
+            caller: Caller { peer, is_certified, pending_answers: pending_answers.clone() },
+            ..self.clone()
+        }
     }
 
     fn serve(
@@ -303,7 +309,7 @@ impl Shared {
         body: Vec<u8>,
         held: Held,
     ) -> Result<Response<Full<Bytes>>, Overloaded> {
-        let body = caller.untaken.keep(body, caller.peer, &self.reviews.memory, held);
+        let body = caller.pending_answers.keep(body, caller.peer, &self.reviews.memory, held);
         Ok(json(status, body.ok_or(TOO_MANY_ANSWERS)?))
     }
 

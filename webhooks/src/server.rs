@@ -34,14 +34,14 @@ use tower::ServiceExt;
 use tracing::{debug, info, warn};
 
 use crate::metrics::{Metrics, REFUSED};
-use crate::untaken::Untaken;
+use crate::pending_answers::PendingAnswers;
 
 mod batch;
 mod connection;
-mod places;
+mod connection_slots;
 
 use connection::{Http, HttpVersion, Phase};
-use places::{Place, Places};
+use connection_slots::{ConnectionSlot, ConnectionSlots};
 
 /// The reason of a handshake that failed because the caller's certificate does not count.
 const CLIENT: &str = "client";
@@ -105,8 +105,8 @@ pub trait Serve: Clone + Send + Sync + 'static {
 
     /// What answers the calls of `peer`, which has shown a certificate or has not, over a connection whose answers are
     /// `untaken` until they are written: by default it is the same for all.
-    fn for_connection(&self, peer: IpAddr, is_certified: bool, untaken: &Untaken) -> Self {
-        let _ = (peer, is_certified, untaken);
+    fn for_connection(&self, peer: IpAddr, is_certified: bool, pending_answers: &PendingAnswers) -> Self {
+        let _ = (peer, is_certified, pending_answers);
         self.clone()
     }
 
@@ -246,7 +246,7 @@ impl Server {
         let acceptor = Acceptor {
             tls,
             http: Http::new(service, &limits, metrics),
-            places: Places::new(&limits, metrics),
+            slots: ConnectionSlots::new(&limits, metrics),
             limits,
             metrics: metrics.clone(),
             phase: phase.subscribe(),
@@ -288,7 +288,7 @@ impl Server {
 struct Acceptor<S> {
     tls: Option<TlsAcceptor>,
     http: Http<S>,
-    places: Arc<Places>,
+    slots: Arc<ConnectionSlots>,
     limits: ConnectionLimits,
     metrics: Metrics,
     phase: watch::Receiver<Phase>,
@@ -308,8 +308,8 @@ impl<S: Serve> Acceptor<S> {
                     Some(_) = connections.join_next() => {}
                     accepted = accepting.as_mut() => {
                         accepting.set(self.accept(&listener));
-                        if let Some((stream, place)) = accepted {
-                            connections.spawn(self.clone().serve(stream, place));
+                        if let Some((stream, slot)) = accepted {
+                            connections.spawn(self.clone().serve(stream, slot));
                         }
                     }
                 }
@@ -320,9 +320,9 @@ impl<S: Serve> Acceptor<S> {
     }
 
     /// `None` where accepting failed or the peer has enough; the next call tries again.
-    async fn accept(&self, listener: &TcpListener) -> Option<(TcpStream, Place)> {
+    async fn accept(&self, listener: &TcpListener) -> Option<(TcpStream, ConnectionSlot)> {
         match listener.accept().await {
-            Ok((stream, peer)) => Some((stream, self.places.take(peer.ip()).await?)),
+            Ok((stream, peer)) => Some((stream, self.slots.take(peer.ip()).await?)),
             Err(error) => {
                 warn!(%error, "can't accept a connection");
                 sleep(ACCEPT_PAUSE).await;
@@ -331,30 +331,30 @@ impl<S: Serve> Acceptor<S> {
         }
     }
 
-    async fn serve(self: Arc<Self>, stream: TcpStream, place: Place) {
+    async fn serve(self: Arc<Self>, stream: TcpStream, slot: ConnectionSlot) {
         // Without it small answers wait for acknowledgements.
         if let Err(error) = stream.set_nodelay(true) {
             debug!(%error, "can't switch off delays");
         }
         let mut stream = TimeoutStream::new(stream);
         stream.set_write_timeout(Some(self.limits.write));
-        let (stream, occupant) = (Box::pin(stream), place.occupant());
+        let (stream, state) = (Box::pin(stream), slot.state());
         let Some(tls) = &self.tls else {
-            return self.http.serve(stream, HttpVersion::One, false, self.phase.clone(), occupant).await;
+            return self.http.serve(stream, HttpVersion::One, false, self.phase.clone(), state).await;
         };
         let stream = BufReader::with_capacity(READ_BUFFER, stream);
         let handshake = timeout(self.limits.handshake, tls.accept(stream));
         let shaken = tokio::select! {
             biased;
             shaken = handshake => shaken,
-            () = occupant.displaced() => return self.count_handshake_failure("displaced", "its place is needed"),
+            () = state.evicted() => return self.count_handshake_failure("displaced", "its place is needed"),
         };
         match shaken {
             Ok(Ok(stream)) => {
                 let session = stream.get_ref().1;
                 let version = HttpVersion::negotiated(session.alpn_protocol());
                 let is_certified = session.peer_certificates().is_some();
-                self.http.serve(stream, version, is_certified, self.phase.clone(), occupant).await;
+                self.http.serve(stream, version, is_certified, self.phase.clone(), state).await;
             }
             Ok(Err(error)) => self.count_handshake_failure(handshake_failure(&error), &error.to_string()),
             Err(_) => self.count_handshake_failure("timeout", "no end within the time for it"),

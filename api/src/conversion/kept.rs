@@ -25,14 +25,14 @@ const MAX_ITEMS: usize = 256;
 const MAX_FIELDS: usize = 1024;
 
 /// One direction of a kind: its rule, the rule that leads back, and the versions at both ends.
-pub(super) struct Course {
+pub(super) struct Direction {
     source_version: &'static str,
     there: Rule,
     target_version: &'static str,
     back: Rule,
 }
 
-impl Course {
+impl Direction {
     pub(super) fn new(
         source_version: &'static str,
         there: Rule,
@@ -44,7 +44,7 @@ impl Course {
 }
 
 /// Converts `source`, puts back what was noted for the target version and notes what it cannot hold.
-pub(super) fn convert_keeping<'a>(mut source: RawObject<'a>, course: &Course) -> RawObject<'a> {
+pub(super) fn convert_keeping<'a>(mut source: RawObject<'a>, course: &Direction) -> RawObject<'a> {
     let noted = take_noted(&mut source, course.target_version);
     let mut converted = source.clone();
     (course.there)(&mut converted);
@@ -82,7 +82,7 @@ fn judge<'a>(
     candidate: &RawObject<'a>,
     plain: &RawObject<'a>,
     lost: &[Difference],
-    course: &Course,
+    course: &Direction,
 ) -> Option<Vec<Difference>> {
     let mut returned = candidate.clone();
     (course.back)(&mut returned);

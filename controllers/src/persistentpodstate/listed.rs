@@ -9,7 +9,7 @@ use cluster::discovery::Discovery;
 use cluster::resource::Resource;
 use cluster::triggers::forward;
 use kinds::persistentpodstate::workloads::ListedKind;
-use kinds::workload::found::FoundWorkload;
+use kinds::workload::resolved::ResolvedWorkload;
 use kinds::workload::target::Workload;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::{AbortHandle, JoinSet};
@@ -34,7 +34,7 @@ pub(super) struct ListedKinds(Mutex<BTreeMap<Name, Arc<Kind>>>);
 /// What is known of a workload.
 pub(super) enum Listed {
     /// Its kind is watched: this is it, or there is none.
-    Known(Option<Arc<FoundWorkload>>),
+    Known(Option<Arc<ResolvedWorkload>>),
     /// Its kind is not watched, or not listed yet by the API server.
     Unknown,
 }
@@ -43,7 +43,7 @@ pub(super) enum Listed {
 struct Kind {
     name: Name,
     api_version: String,
-    stored: Store<FoundWorkload>,
+    stored: Store<ResolvedWorkload>,
 }
 
 impl ListedKinds {
@@ -129,7 +129,7 @@ async fn watch(controller: Arc<Controller>, items: UnboundedSender<Item>, kind: 
     let resource = Resource::new(&kind.api_version, &plural, &kind.name.1);
     let (group, name) = &kind.name;
     let objects =
-        kind.stored.sifted(|object| readable(object, |json| FoundWorkload::read(group, name, json)));
+        kind.stored.sifted(|object| readable(object, |json| ResolvedWorkload::read(group, name, json)));
     let changes = kind.stored.subscribe();
     tokio::join!(
         follow_all(&controller.client, resource, &objects),

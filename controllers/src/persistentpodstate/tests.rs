@@ -195,10 +195,10 @@ async fn changes_lead_to_what_they_concern() {
     let read = |group: &str, annotations: Value| {
         let metadata = json!({"namespace": "shop", "name": "web", "uid": "u", "annotations": annotations});
         Arc::new(
-            FoundWorkload::read(group, "StatefulSet", &json!({"metadata": metadata}).to_string()).unwrap(),
+            ResolvedWorkload::read(group, "StatefulSet", &json!({"metadata": metadata}).to_string()).unwrap(),
         )
     };
-    let of_workload = |new: &Arc<FoundWorkload>| -> BTreeSet<Item> {
+    let of_workload = |new: &Arc<ResolvedWorkload>| -> BTreeSet<Item> {
         let items = controller.of_workload(&Change { old: None, new: Some(new.clone()) });
         items.into_iter().map(|(item, _)| item).collect()
     };

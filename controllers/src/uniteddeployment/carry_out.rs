@@ -9,7 +9,7 @@ use kinds::uniteddeployment::Failure;
 use kinds::uniteddeployment::children::{Child, ChildKind};
 use kinds::uniteddeployment::plan::{PatchOf, Plan};
 use kinds::uniteddeployment::template::{Target, changed_child};
-use kinds::workload::seen::Seen;
+use kinds::workload::object_version::ObjectVersion;
 use values::event::{normal, warning};
 
 use super::children::Children;
@@ -189,7 +189,7 @@ impl Controller {
     async fn update(
         &self,
         united: &UnitedDeployment,
-        seen: &Seen,
+        seen: &ObjectVersion,
         target: &Target,
     ) -> Result<(), ReconcileError> {
         let children = self.children_of(target.kind);

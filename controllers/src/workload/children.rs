@@ -11,7 +11,7 @@ use cluster::write::{self, PatchKind, deletion, unless_outdated};
 use kinds::workload::action::{Action, CONTROLLER_REVISION, ChildKind, IMAGE_PULL_JOB, Part};
 use kinds::workload::children::Child;
 use kinds::workload::kind::{Workload, WorkloadStatus};
-use kinds::workload::seen::Seen;
+use kinds::workload::object_version::ObjectVersion;
 use serde::Deserialize;
 use tracing::warn;
 
@@ -105,7 +105,7 @@ impl<W: Workload> Controller<W> {
             serde_json::from_str(&text).map_err(ReconcileError::of_object("list of ImagePullJobs"))?;
         let uid = &workload.metadata().uid;
         let ours = |job: &Job| job.metadata.controller().is_some_and(|owner| owner.uid == *uid);
-        let child = |job: Job| Child { kind: IMAGE_PULL_JOB, seen: Seen::object(&job.metadata) };
+        let child = |job: Job| Child { kind: IMAGE_PULL_JOB, seen: ObjectVersion::object(&job.metadata) };
         Ok(jobs.items.into_iter().filter(ours).map(child).map(Arc::new).collect())
     }
 }

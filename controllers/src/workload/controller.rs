@@ -29,8 +29,8 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use kinds::workload::action::Action;
 use kinds::workload::children::Child;
 use kinds::workload::kind::Workload;
+use kinds::workload::object_version::ObjectVersion;
 use kinds::workload::plan::{Outcome, Plan};
-use kinds::workload::seen::Seen;
 use kinds::workload::snapshot::{Environment, Snapshot};
 use kinds::workload::status::StatusPlan;
 use kinds::workload::trigger;
@@ -139,7 +139,7 @@ impl<'a, W: Workload> Work<'a, W> {
     }
 
     /// The Pod, if the snapshot has it.
-    pub(super) fn pod(&self, seen: &Seen) -> Option<&ObservedPod> {
+    pub(super) fn pod(&self, seen: &ObjectVersion) -> Option<&ObservedPod> {
         self.written.get(seen.uid.as_str()).map(|pod| &**pod)
     }
 }
@@ -315,7 +315,7 @@ impl<W: Workload> Controller<W> {
     }
 
     async fn advance(&self, workload: &W) -> Result<Next, ReconcileError> {
-        self.look_again(workload).await?;
+        self.refresh(workload).await?;
         let metadata = workload.metadata();
         let mut pods = self.stores.pods.owned_by(&metadata.uid);
         let mut orphans = if W::HAS_ORDINALS {

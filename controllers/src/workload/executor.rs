@@ -14,15 +14,15 @@ use kinds::workload::action::{Action, DeleteReason, Part, WriteReason};
 use kinds::workload::children::Claim;
 use kinds::workload::kind::{Workload, WorkloadStatus};
 use kinds::workload::new_pod::NewClaim;
+use kinds::workload::object_version::ObjectVersion;
 use kinds::workload::plan::Outcome;
-use kinds::workload::seen::Seen;
 use pod::observed::ObservedPod;
 
 use super::batches::growing;
 use super::carry_out::{Carried, carry_out};
 use super::controller::{Controller, Work, key_of};
 use super::memory::{CREATIONS, key};
-use super::reading::Holder;
+use super::reading::NameOwner;
 use super::rehearsal::rehearse;
 use crate::{ReconcileError, now};
 
@@ -327,8 +327,8 @@ impl<W: Workload> Controller<W> {
             }
             Err(error) if error.reason() == ErrorReason::AlreadyExists => {
                 match self.holder_of_pod(work.workload, action.object()).await {
-                    Ok(Holder::Ours | Holder::Nobody) => Attempt::Outdated { acted },
-                    Ok(Holder::Other) => self.failed(work, action, Part::Itself, &error.into(), acted),
+                    Ok(NameOwner::Ours | NameOwner::Nobody) => Attempt::Outdated { acted },
+                    Ok(NameOwner::Other) => self.failed(work, action, Part::Itself, &error.into(), acted),
                     Err(error) => self.failed(work, action, Part::Itself, &error, acted),
                 }
             }
@@ -361,16 +361,22 @@ impl<W: Workload> Controller<W> {
             // Made by an attempt whose answer did not come; else the name is not ours.
             Err(error) if error.reason() == ErrorReason::AlreadyExists => {
                 match self.holder_of_claim(work.workload, &claim.name).await? {
-                    Holder::Ours => Ok(true),
-                    Holder::Nobody => Ok(false),
-                    Holder::Other => Err(error.into()),
+                    NameOwner::Ours => Ok(true),
+                    NameOwner::Nobody => Ok(false),
+                    NameOwner::Other => Err(error.into()),
                 }
             }
             Err(error) => Err(error.into()),
         }
     }
 
-    async fn delete(&self, work: &Work<'_, W>, action: &Action, pod: &Seen, claims: &[Seen]) -> Attempt {
+    async fn delete(
+        &self,
+        work: &Work<'_, W>,
+        action: &Action,
+        pod: &ObjectVersion,
+        claims: &[ObjectVersion],
+    ) -> Attempt {
         let options = deletion(&pod.uid, Some(&pod.resource_version));
         match write::delete(&self.client, &work.of(PODS).name(&pod.name), options).await {
             Ok(text) => self.take_in_deleted(work, pod, &text),
@@ -392,7 +398,7 @@ impl<W: Workload> Controller<W> {
     }
 
     /// A claim is deleted in whatever state it is: its volume may have been bound meanwhile.
-    async fn delete_claim(&self, work: &Work<'_, W>, claim: &Seen) -> Result<(), ReconcileError> {
+    async fn delete_claim(&self, work: &Work<'_, W>, claim: &ObjectVersion) -> Result<(), ReconcileError> {
         let path = work.of(CLAIMS).name(&claim.name);
         let answer = write::delete(&self.client, &path, deletion(&claim.uid, None)).await;
         if let Some(text) = unless_outdated(answer)? {
@@ -404,7 +410,7 @@ impl<W: Workload> Controller<W> {
     }
 
     /// The answer to a delete is the Pod as it ends. One that is gone at once comes without a time.
-    fn take_in_deleted(&self, work: &Work<'_, W>, seen: &Seen, text: &str) {
+    fn take_in_deleted(&self, work: &Work<'_, W>, seen: &ObjectVersion, text: &str) {
         let ends = ObservedPod::read(text).is_ok_and(|pod| pod.metadata.deletion_timestamp.is_some());
         if !ends || self.stores.pods.written(text).is_err() {
             self.stores.pods.deleted(&work.key_of(&seen.name), &seen.resource_version);

@@ -16,7 +16,7 @@ use cluster::discovery::{Discovery, path};
 use cluster::resource::Resource;
 use cluster::{ApiError, ErrorReason, write};
 use futures::future::join_all;
-use kinds::workload::found::{FoundWorkload, Reference};
+use kinds::workload::resolved::{Reference, ResolvedWorkload};
 use kube::Client;
 use pod::observed::ObservedPod;
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -63,11 +63,11 @@ pub(crate) struct Finder {
 struct Kind {
     resource: Resource<'static>,
     wanted: watch::Sender<bool>,
-    stored: Store<FoundWorkload>,
+    stored: Store<ResolvedWorkload>,
 }
 
 /// What was read of kinds that are not watched.
-type Others = HashMap<Other, (Instant, Readable<Option<Arc<FoundWorkload>>>)>;
+type Others = HashMap<Other, (Instant, Readable<Option<Arc<ResolvedWorkload>>>)>;
 
 /// What was read, or why it can't be read.
 type Readable<T> = Result<T, Arc<str>>;
@@ -75,7 +75,7 @@ type Readable<T> = Result<T, Arc<str>>;
 /// Namespace, group and version, kind and name.
 type Other = (String, String, String, String);
 
-impl Kept for FoundWorkload {
+impl Kept for ResolvedWorkload {
     /// The UID of the controller.
     type Group = Box<str>;
 
@@ -103,7 +103,7 @@ impl Finder {
     }
 
     /// Every change of a watched workload from now on, for each kind.
-    pub(crate) fn subscribe(&self) -> Vec<UnboundedReceiver<Change<FoundWorkload>>> {
+    pub(crate) fn subscribe(&self) -> Vec<UnboundedReceiver<Change<ResolvedWorkload>>> {
         self.kinds.iter().map(|kind| kind.stored.subscribe()).collect()
     }
 
@@ -116,7 +116,7 @@ impl Finder {
     }
 
     /// Whether changes of a workload are told of.
-    pub(crate) fn watches(&self, workload: &FoundWorkload) -> bool {
+    pub(crate) fn watches(&self, workload: &ResolvedWorkload) -> bool {
         self.kind(&workload.group, &workload.kind).is_some()
     }
 
@@ -134,7 +134,7 @@ impl Finder {
         client: &Client,
         namespace: &str,
         reference: Reference<'_>,
-    ) -> Result<Option<Arc<FoundWorkload>>, ReconcileError> {
+    ) -> Result<Option<Arc<ResolvedWorkload>>, ReconcileError> {
         let found = self.look(client, namespace, reference, MEMORY_OF_TARGETS).await?;
         found.map_err(ReconcileError::Unreadable)
     }
@@ -146,13 +146,13 @@ impl Finder {
         namespace: &str,
         reference: Reference<'_>,
         memory: Duration,
-    ) -> Result<Readable<Option<Arc<FoundWorkload>>>, ReconcileError> {
+    ) -> Result<Readable<Option<Arc<ResolvedWorkload>>>, ReconcileError> {
         let found = match self.kind(reference.group(), reference.kind) {
             Some(kind) => kind.find(client, namespace, reference.name).await?,
             None => self.find_other(client, namespace, reference, memory).await?,
         };
         let is_meant =
-            |found: &Arc<FoundWorkload>| reference.uid.is_none_or(|uid| *found.metadata.uid == *uid);
+            |found: &Arc<ResolvedWorkload>| reference.uid.is_none_or(|uid| *found.metadata.uid == *uid);
         Ok(found.map(|found| found.filter(is_meant)))
     }
 
@@ -166,7 +166,7 @@ impl Finder {
         client: &Client,
         namespace: &str,
         controller: &OwnerReference,
-    ) -> Result<Option<Arc<FoundWorkload>>, ReconcileError> {
+    ) -> Result<Option<Arc<ResolvedWorkload>>, ReconcileError> {
         let mut found = self.look(client, namespace, controller.into(), MEMORY).await?;
         for _ in 0..LEVELS {
             let above = found.as_ref().ok().and_then(|found| found.as_deref()?.above());
@@ -184,7 +184,7 @@ impl Finder {
     pub(crate) async fn pods(
         &self,
         pods: &Pods,
-        workload: &FoundWorkload,
+        workload: &ResolvedWorkload,
     ) -> Result<Vec<Arc<ObservedPod>>, ReconcileError> {
         let parts = self.replica_sets(workload).await?;
         let owned: Vec<_> = parts.iter().flat_map(|part| pods.owned_by(&part.metadata.uid)).collect();
@@ -205,8 +205,8 @@ impl Finder {
     /// ReplicaSets can't be listed.
     pub(crate) async fn replica_sets(
         &self,
-        deployment: &FoundWorkload,
-    ) -> Result<Vec<Arc<FoundWorkload>>, ReconcileError> {
+        deployment: &ResolvedWorkload,
+    ) -> Result<Vec<Arc<ResolvedWorkload>>, ReconcileError> {
         if !is(deployment, DEPLOYMENTS) {
             return Ok(Vec::new());
         }
@@ -230,7 +230,7 @@ impl Finder {
         namespace: &str,
         reference: Reference<'_>,
         memory: Duration,
-    ) -> Result<Readable<Option<Arc<FoundWorkload>>>, ReconcileError> {
+    ) -> Result<Readable<Option<Arc<ResolvedWorkload>>>, ReconcileError> {
         let Reference { api_version, kind, name, .. } = reference;
         let other: Other = (namespace.to_owned(), api_version.to_owned(), kind.to_owned(), name.to_owned());
         if let Some((_, found)) = self.others().get(&other).filter(|(since, _)| since.elapsed() < memory) {
@@ -261,7 +261,7 @@ async fn read(
     namespace: &str,
     reference: Reference<'_>,
     served: &Served,
-) -> Result<Readable<Option<Arc<FoundWorkload>>>, ReconcileError> {
+) -> Result<Readable<Option<Arc<ResolvedWorkload>>>, ReconcileError> {
     let Reference { kind, name, .. } = reference;
     let path = path(served, kind, namespace, name);
     let object = readable(write::get(client, &path).await)?;
@@ -278,7 +278,7 @@ async fn read(
         (Err(problem), _) => return Ok(Err(problem.clone())),
     };
     let not_understood = ReconcileError::of_object("workload");
-    let mut found = FoundWorkload::read(reference.group(), kind, text).map_err(&not_understood)?;
+    let mut found = ResolvedWorkload::read(reference.group(), kind, text).map_err(&not_understood)?;
     match scale {
         Ok(Some(scale)) => {
             if let Err(error) = found.take_in_scale(&scale).map_err(&not_understood)? {
@@ -299,7 +299,7 @@ fn readable<T>(answer: Result<T, ApiError>) -> Result<Readable<T>, ReconcileErro
     }
 }
 
-fn is(workload: &FoundWorkload, resource: Resource<'_>) -> bool {
+fn is(workload: &ResolvedWorkload, resource: Resource<'_>) -> bool {
     (&*workload.group, &*workload.kind) == (group(resource), resource.kind)
 }
 
@@ -329,7 +329,7 @@ impl Kind {
         client: &Client,
         namespace: &str,
         name: &str,
-    ) -> Result<Readable<Option<Arc<FoundWorkload>>>, ReconcileError> {
+    ) -> Result<Readable<Option<Arc<ResolvedWorkload>>>, ReconcileError> {
         self.wanted.send_replace(true);
         if self.stored.is_synced() {
             return Ok(Ok(self.stored.get(&(namespace.to_owned(), name.to_owned()))));
@@ -344,8 +344,8 @@ impl Kind {
     }
 
     /// An object; one of these kinds without `replicas` has one, but for Jobs, which have none at all.
-    fn read(&self, json: &str) -> Result<FoundWorkload, serde_json::Error> {
-        let mut found = FoundWorkload::read(self.group(), self.resource.kind, json)?;
+    fn read(&self, json: &str) -> Result<ResolvedWorkload, serde_json::Error> {
+        let mut found = ResolvedWorkload::read(self.group(), self.resource.kind, json)?;
         if self.resource != JOBS {
             found.replicas = found.replicas.or(Some(1));
         }

@@ -182,11 +182,11 @@ impl Pauses {
 mod tests {
     use super::*;
     use kinds::workload::action::WriteReason;
-    use kinds::workload::seen::Seen;
+    use kinds::workload::object_version::ObjectVersion;
     use tokio::time::advance;
 
     fn deletion() -> Action {
-        Action::DeleteClaim(Seen { uid: "u".to_owned(), ..Seen::default() })
+        Action::DeleteClaim(ObjectVersion { uid: "u".to_owned(), ..ObjectVersion::default() })
     }
 
     #[tokio::test(start_paused = true)]
@@ -225,7 +225,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn pods_whose_update_is_refused_are_known_by_their_identity() {
         let write = |reason| Action::WritePod {
-            pod: Seen { uid: "u".to_owned(), ..Seen::default() },
+            pod: ObjectVersion { uid: "u".to_owned(), ..ObjectVersion::default() },
             writes: Vec::new(),
             reason,
             revision: String::new(),

@@ -39,7 +39,7 @@ pub(crate) struct NodeChange {
 
 /// How a Node is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Standing {
+pub(crate) struct NodeState {
     /// Since when it is ready; `None` where it is not.
     pub(crate) ready_since: Option<Timestamp>,
     /// Its deletion was asked for.
@@ -48,15 +48,15 @@ pub(crate) struct Standing {
 
 #[derive(Default)]
 struct Known {
-    present: Seen,
+    present: Listed,
     /// What the list under way has shown.
-    listing: Option<Seen>,
+    listing: Option<Listed>,
 }
 
 #[derive(Clone, Default)]
-struct Seen {
+struct Listed {
     facts: Arc<Facts>,
-    standings: Arc<BTreeMap<Box<str>, Standing>>,
+    states: Arc<BTreeMap<Box<str>, NodeState>>,
 }
 
 impl Nodes {
@@ -80,17 +80,17 @@ impl Nodes {
     }
 
     /// Labels of a Node, and how it is; `None` where it is not there.
-    pub(crate) fn get(&self, name: &str) -> Option<(Pairs, Standing)> {
+    pub(crate) fn get(&self, name: &str) -> Option<(Pairs, NodeState)> {
         let known = self.lock();
         let labels = known.present.facts.get(name)?.labels.clone();
-        Some((labels, known.present.standings.get(name).cloned().unwrap_or_default()))
+        Some((labels, known.present.states.get(name).cloned().unwrap_or_default()))
     }
 
     /// Names and labels of those that are ready and stay, as far as they are known.
     pub(crate) fn ready(&self) -> Vec<(Box<str>, Pairs)> {
-        let Seen { facts, standings } = self.lock().present.clone();
-        let stays = |standing: &Standing| standing.ready_since.is_some() && !standing.deleting;
-        let ready = facts.iter().filter(|(name, _)| standings.get(*name).is_some_and(stays));
+        let Listed { facts, states } = self.lock().present.clone();
+        let stays = |standing: &NodeState| standing.ready_since.is_some() && !standing.deleting;
+        let ready = facts.iter().filter(|(name, _)| states.get(*name).is_some_and(stays));
         ready.map(|(name, facts)| (name.clone(), facts.labels.clone())).collect()
     }
 
@@ -141,7 +141,7 @@ impl Nodes {
 
 impl Sink for Nodes {
     fn list_begins(&self) {
-        self.lock().listing = Some(Seen::default());
+        self.lock().listing = Some(Listed::default());
     }
 
     fn see(&self, object: WatchedObject) {
@@ -149,7 +149,7 @@ impl Sink for Nodes {
         let Some(node) = readable(&object, read) else {
             return self.gone(&object);
         };
-        let standing = Standing {
+        let standing = NodeState {
             ready_since: node.ready_since(),
             deleting: node.metadata.deletion_timestamp.is_some(),
         };
@@ -157,11 +157,11 @@ impl Sink for Nodes {
         let mut known = self.lock();
         let Known { present, listing } = &mut *known;
         let is_listed = listing.is_some();
-        let Seen { facts: all, standings } = listing.as_mut().unwrap_or(present);
+        let Listed { facts: all, states } = listing.as_mut().unwrap_or(present);
         // Kubelets report often, and seldom anything that rules read.
-        let is_known = standings.get(&name) == Some(&standing);
+        let is_known = states.get(&name) == Some(&standing);
         if !is_known {
-            Arc::make_mut(standings).insert(name.clone(), standing);
+            Arc::make_mut(states).insert(name.clone(), standing);
         }
         let old = all.get(&name).cloned();
         let is_same = old.as_deref() == Some(&facts);
@@ -182,10 +182,10 @@ impl Sink for Nodes {
     fn gone(&self, object: &WatchedObject) {
         let mut known = self.lock();
         let Known { present, listing } = &mut *known;
-        let Seen { facts, standings } = listing.as_mut().unwrap_or(present);
+        let Listed { facts, states } = listing.as_mut().unwrap_or(present);
         let name = object.key().1;
         let old = Arc::make_mut(facts).remove(&*name);
-        Arc::make_mut(standings).remove(&*name);
+        Arc::make_mut(states).remove(&*name);
         drop(known);
         self.tell(&NodeChange { name: name.into(), old, new: None });
     }
@@ -238,7 +238,7 @@ mod tests {
         assert_eq!(reported.try_recv().ok().map(|change| change.name).as_deref(), Some("a"));
         nodes.see(state("False", 2));
         assert!(reported.try_recv().is_err());
-        assert_eq!(nodes.get("a").unwrap().1, Standing::default());
+        assert_eq!(nodes.get("a").unwrap().1, NodeState::default());
         nodes.see(state("True", 3));
         assert_eq!(reported.try_recv().ok().map(|change| change.name).as_deref(), Some("a"));
         assert_eq!(nodes.get("a").unwrap().1.ready_since, Some("2026-01-01T00:00:00Z".parse().unwrap()));

@@ -9,7 +9,7 @@ use cluster::triggers::forward;
 use cluster::watched::Key;
 use cluster::write;
 use futures::future::join_all;
-use kinds::workload::seen::Seen;
+use kinds::workload::object_version::ObjectVersion;
 use kube::Client;
 use serde_json::value::RawValue;
 use tokio::sync::mpsc::UnboundedSender;
@@ -77,7 +77,7 @@ impl<C: Child> Children<C> {
     }
 
     /// Takes in the answer to a deletion: the object as it ends, where something holds it.
-    pub(crate) fn deleted(&self, namespace: &str, seen: &Seen, answer: &str) {
+    pub(crate) fn deleted(&self, namespace: &str, seen: &ObjectVersion, answer: &str) {
         let ending = C::read(self.kind, answer).ok().flatten().filter(C::is_deleting);
         self.stored.ended(namespace, seen, ending);
     }

@@ -5,7 +5,7 @@ use cluster::resource::CLAIMS;
 use cluster::watched::Key;
 use kinds::workload::children::Claim;
 use kinds::workload::kind::Workload;
-use kinds::workload::seen::Seen;
+use kinds::workload::object_version::ObjectVersion;
 use pod::observed::ObservedPod;
 
 use super::controller::{Controller, Work, key_of, resource};
@@ -13,7 +13,7 @@ use super::unconfirmed::Unread;
 use crate::ReconcileError;
 
 /// What has the name of an object that is to be made.
-pub(super) enum Holder {
+pub(super) enum NameOwner {
     /// Nothing any more.
     Nobody,
     /// An object of the workload, which is known now.
@@ -24,7 +24,7 @@ pub(super) enum Holder {
 
 impl<W: Workload> Controller<W> {
     /// Reads each object of which it is not known what became of the last write.
-    pub(super) async fn look_again(&self, workload: &W) -> Result<(), ReconcileError> {
+    pub(super) async fn refresh(&self, workload: &W) -> Result<(), ReconcileError> {
         let read = async |(resource, key): Unread| {
             if resource == CLAIMS {
                 return self.stores.claims.read(&self.client, &CLAIMS, &key).await.map(drop);
@@ -44,31 +44,35 @@ impl<W: Workload> Controller<W> {
     }
 
     /// What has the name of this Pod, which is taken in if it is the workload's.
-    pub(super) async fn holder_of_pod(&self, workload: &W, name: &str) -> Result<Holder, ReconcileError> {
+    pub(super) async fn holder_of_pod(&self, workload: &W, name: &str) -> Result<NameOwner, ReconcileError> {
         let key = (workload.metadata().namespace.clone(), name.to_owned());
-        let Some(pod) = self.read_pod(workload, &key).await? else { return Ok(Holder::Nobody) };
+        let Some(pod) = self.read_pod(workload, &key).await? else { return Ok(NameOwner::Nobody) };
         let owners = pod.metadata.owner_references;
         let ours = owners.iter().any(|owner| owner.uid == workload.metadata().uid);
-        Ok(if ours { Holder::Ours } else { Holder::Other })
+        Ok(if ours { NameOwner::Ours } else { NameOwner::Other })
     }
 
     /// What has the name of this claim, which is taken in if it is the workload's.
-    pub(super) async fn holder_of_claim(&self, workload: &W, name: &str) -> Result<Holder, ReconcileError> {
+    pub(super) async fn holder_of_claim(&self, workload: &W, name: &str) -> Result<NameOwner, ReconcileError> {
         let key = (workload.metadata().namespace.clone(), name.to_owned());
         let claim = self.stores.claims.read(&self.client, &CLAIMS, &key).await?;
-        let Some(Claim { metadata, .. }) = claim.as_deref() else { return Ok(Holder::Nobody) };
+        let Some(Claim { metadata, .. }) = claim.as_deref() else { return Ok(NameOwner::Nobody) };
         let owned = metadata.owner_references.iter().any(|owner| owner.uid == workload.metadata().uid);
         let ours = owned || W::HAS_ORDINALS;
-        Ok(if ours && metadata.deletion_timestamp.is_none() { Holder::Ours } else { Holder::Other })
+        Ok(if ours && metadata.deletion_timestamp.is_none() { NameOwner::Ours } else { NameOwner::Other })
     }
 
     /// Whether there is a Pod for this claim after all: a list that is under way, or was cut off, may have
     /// hidden it.
-    pub(super) async fn has_pod(&self, work: &Work<'_, W>, claim: &Seen) -> Result<bool, ReconcileError> {
+    pub(super) async fn has_pod(
+        &self,
+        work: &Work<'_, W>,
+        claim: &ObjectVersion,
+    ) -> Result<bool, ReconcileError> {
         let known = self.stores.claims.get(&work.key_of(&claim.name));
         let name = known.and_then(|claim| work.workload.pod_of_claim(&claim));
         let Some(name) = name else { return Ok(false) };
-        Ok(matches!(self.holder_of_pod(work.workload, &name).await?, Holder::Ours))
+        Ok(matches!(self.holder_of_pod(work.workload, &name).await?, NameOwner::Ours))
     }
 
     /// Reads a Pod and takes it in: one that is there was not refused.

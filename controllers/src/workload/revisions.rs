@@ -2,8 +2,8 @@
 
 use cluster::resource::{Path, REVISIONS};
 use cluster::write::{self, PatchKind, deletion, unless_outdated};
+use kinds::workload::object_version::ObjectVersion;
 use kinds::workload::revision::{NewRevision, RevisionStep, StoredRevision};
-use kinds::workload::seen::Seen;
 use kube::Client;
 
 use super::store::Store;
@@ -66,7 +66,7 @@ impl RevisionWriter<'_> {
     }
 
     /// Deletes a revision in the state that was seen; one that has changed is left.
-    pub(crate) async fn delete(&self, seen: &Seen) -> Result<(), ReconcileError> {
+    pub(crate) async fn delete(&self, seen: &ObjectVersion) -> Result<(), ReconcileError> {
         let path = self.collection().name(&seen.name);
         let options = deletion(&seen.uid, Some(&seen.resource_version));
         unless_outdated(write::delete(self.client, &path, options).await)?;

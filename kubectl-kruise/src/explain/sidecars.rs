@@ -17,8 +17,8 @@ use kinds::sidecarset::account::{
     Account, Case, Findings, PodRecord, Reason, Relation, Scope, hints, not_updated,
 };
 use kinds::sidecarset::rollout::{self, Plan, RolloutSet, Snapshot, injected};
-use kinds::workload::found::FoundWorkload;
 use kinds::workload::namespace::Namespace;
+use kinds::workload::resolved::ResolvedWorkload;
 use kinds::workload::revision::StoredRevision;
 use pod::observed::{ObservedPod, Pool};
 use serde_json::json;
@@ -185,8 +185,8 @@ pub(super) async fn of_sidecar_set(site: &Site<'_>, install_namespace: &str) -> 
     let object = cluster.world.sidecar_sets().get(name).map(|entry| &entry.object);
     for (kind, resource) in WORKLOADS {
         let take = |workload: Box<RawValue>| {
-            let found = FoundWorkload::read("", resource.kind, workload.get());
-            let Ok(FoundWorkload { metadata, template_labels, .. }) = found else { return };
+            let found = ResolvedWorkload::read("", resource.kind, workload.get());
+            let Ok(ResolvedWorkload { metadata, template_labels, .. }) = found else { return };
             let namespace = cluster.world.namespace(&metadata.namespace);
             if set.selects_namespace(namespace.map(Namespace::labels))
                 && object

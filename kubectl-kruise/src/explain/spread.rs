@@ -2,7 +2,7 @@
 
 use api::kinds::workloadspread::{API_VERSION, KIND, PLURAL};
 use cluster::resource::{PODS, Resource};
-use kinds::workloadspread::explanation::{Outlook, Report, Standing, explain};
+use kinds::workloadspread::explanation::{PlacementReason, Report, SubsetCapacity, explain};
 use kinds::workloadspread::spread::Spread;
 use pod::observed::ObservedPod;
 use serde_json::{Value, json};
@@ -38,14 +38,15 @@ fn text(spread: &Spread, Report { versions, pods }: &Report) -> String {
             all.push(format!("{indent}the next Pod comes into no subset: none has a place"));
         }
     }
-    all.extend(pods.iter().map(|(name, standing)| format!("  {name} {standing}")));
+    all.extend(pods.iter().map(|(name, reason)| format!("  {name} {reason}")));
     lines(heading, all)
 }
 
 fn json(spread: &Spread, Report { versions, pods }: &Report, has_place: bool) -> Value {
-    let subsets = |outlooks: &[Outlook]| -> Value {
-        let subset = |outlook: &Outlook| {
-            let Outlook { subset, active, creating, deleting, free, is_schedulable, is_next } = outlook;
+    let subsets = |outlooks: &[SubsetCapacity]| -> Value {
+        let subset = |outlook: &SubsetCapacity| {
+            let SubsetCapacity { subset, active, creating, deleting, free, is_schedulable, is_next } =
+                outlook;
             json!({"name": subset, "active": active, "creating": creating, "deleting": deleting, "free": free,
                 "schedulable": is_schedulable, "next": is_next})
         };
@@ -57,9 +58,9 @@ fn json(spread: &Spread, Report { versions, pods }: &Report, has_place: bool) ->
         .collect();
     let pods: Value = pods
         .iter()
-        .map(|(name, standing)| {
-            let subset = if let Standing::Member(subset) = standing { Some(subset) } else { None };
-            json!({"name": name, "subset": subset, "reason": standing.to_string()})
+        .map(|(name, reason)| {
+            let subset = if let PlacementReason::Member(subset) = reason { Some(subset) } else { None };
+            json!({"name": name, "subset": subset, "reason": reason.to_string()})
         })
         .collect();
     json!({

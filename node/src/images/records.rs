@@ -8,8 +8,8 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use agent::parties::{Party, Private};
 use agent::pull::Present;
+use agent::pull_groups::{Private, PullGroup};
 use cri::messages::Image;
 use serde::{Deserialize, Serialize};
 use tokio::task::spawn_blocking;
@@ -100,8 +100,8 @@ impl Records {
     }
 
     /// Whether an image came with a Secret of a party.
-    pub(super) fn admits(&self, id: &str, party: &Party) -> bool {
-        self.lock().private.admits(id, party)
+    pub(super) fn admits(&self, id: &str, pull_group: &PullGroup) -> bool {
+        self.lock().private.admits(id, pull_group)
     }
 
     /// Takes in which images are there.
@@ -177,11 +177,11 @@ pub(super) struct Begun<'r> {
 
 impl Begun<'_> {
     /// The image came with the Secrets of a party.
-    pub(super) async fn came(self, id: Option<&str>, party: &Party) -> Result<(), String> {
+    pub(super) async fn came(self, id: Option<&str>, pull_group: &PullGroup) -> Result<(), String> {
         // An image that nobody sees yet may be seen later.
         if let Some(id) = id {
             let mut state = self.records.lock();
-            state.private.came(id, party);
+            state.private.came(id, pull_group);
             state.names.remove(self.name);
         }
         self.records.save().await

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use agent::keyring::may_exist;
-use agent::parties::Pass;
+use agent::pull_groups::Pass;
 use api::kinds::nodeimage::PullSecret;
 use api::kinds::shared::ObjectReference;
 use cluster::resource::SECRETS;

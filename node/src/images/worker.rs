@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agent::keyring::{Credentials, Keyring};
-use agent::parties::{Party, parties};
 use agent::pull::{Next, Terms, is_satisfied_by_present, reference, sandbox};
+use agent::pull_groups::{PullGroup, pull_groups};
 use agent::tasks::{Key, Refusal, Report, Worker};
 use api::kinds::nodeimage::{Image, Tag, TagPullPolicy};
 use cluster::panics::contained;
@@ -91,20 +91,21 @@ struct Served {
 }
 
 impl Served {
-    fn take_in(&mut self, party: Party, Came { id, is_private }: Came) {
-        self.owners.extend(party.owners);
+    fn take_in(&mut self, pull_group: PullGroup, Came { id, is_private }: Came) {
+        self.owners.extend(pull_group.owners);
         self.is_private |= is_private;
         self.id = id.or(self.id.take());
     }
 
     /// Those who have not got the image yet. Whoever had the last turn may have taken all the time of an attempt, and
     /// goes last in the next.
-    fn left(&self, mut parties: Vec<Party>) -> Vec<Party> {
-        parties.retain(|party| !party.owners.iter().all(|owner| self.owners.contains(owner)));
-        let turn =
-            |party: &Party| party.owners.iter().filter_map(|owner| self.turns.get(owner)).max().copied();
-        parties.sort_by_key(turn);
-        parties
+    fn left(&self, mut pull_groups: Vec<PullGroup>) -> Vec<PullGroup> {
+        pull_groups.retain(|pull_group| !pull_group.owners.iter().all(|owner| self.owners.contains(owner)));
+        let turn = |pull_group: &PullGroup| {
+            pull_group.owners.iter().filter_map(|owner| self.turns.get(owner)).max().copied()
+        };
+        pull_groups.sort_by_key(turn);
+        pull_groups
     }
 
     /// Tells the others why they have not got it. All are named where it may be there with credentials: an agent that
@@ -233,17 +234,17 @@ async fn ask(
     }
     let passes = tools.secrets.passes(&image.pull_secrets, &task.owner_references, start).await;
     let mut errors = Vec::new();
-    let mut left = served.left(parties(&task.owner_references, &passes)).into_iter();
-    while let Some(party) = left.next() {
-        served.turns.extend(party.owners.iter().map(|owner| (owner.clone(), Instant::now())));
-        let known = there.as_ref().filter(|id| tools.records.admits(id, &party)).cloned();
+    let mut left = served.left(pull_groups(&task.owner_references, &passes)).into_iter();
+    while let Some(pull_group) = left.next() {
+        served.turns.extend(pull_group.owners.iter().map(|owner| (owner.clone(), Instant::now())));
+        let known = there.as_ref().filter(|id| tools.records.admits(id, &pull_group)).cloned();
         let came = match known {
             Some(id) => Ok(Came { id: Some(id), is_private: true }),
-            None => as_party(tools, &image, name, &party).await?,
+            None => as_party(tools, &image, name, &pull_group).await?,
         };
         match came {
             Ok(came) => {
-                served.take_in(party, came);
+                served.take_in(pull_group, came);
                 if !left.as_slice().is_empty() {
                     let refusal = served.refusal(work, "it is still being pulled for them".to_owned());
                     work.tell(Report::Stumbled(refusal), Duration::ZERO).await;
@@ -261,9 +262,9 @@ async fn as_party(
     tools: &Tools,
     image: &Image,
     name: &str,
-    party: &Party,
+    pull_group: &PullGroup,
 ) -> Result<Result<Came, String>, Failure> {
-    let keyring = match party.keyring() {
+    let keyring = match pull_group.keyring() {
         Ok(keyring) => keyring,
         Err(error) => return Ok(Err(error)),
     };
@@ -280,7 +281,7 @@ async fn as_party(
         };
         match as_each(tools, name, &keyring, &sandbox).await? {
             Answer::Came(id) => {
-                let recorded = begun.came(id.as_deref(), party).await;
+                let recorded = begun.came(id.as_deref(), pull_group).await;
                 return Ok(recorded.map(|()| Came { id, is_private: true }));
             }
             Answer::Refused(those) => refused = those,
@@ -289,7 +290,7 @@ async fn as_party(
     }
     if refused.are_doubted {
         // The next attempt reads them anew.
-        tools.secrets.forget(&party.secrets());
+        tools.secrets.forget(&pull_group.secrets());
     }
     // Programs take time: they are asked where the Secrets are not enough.
     let (keyring, complaints) = tools.providers.keyring(name).await;

@@ -23,8 +23,8 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::workload::action::{Action, ChildKind, DeleteReason, Part};
 use crate::workload::kind::{Workload, WorkloadStatus};
+use crate::workload::object_version::ObjectVersion;
 use crate::workload::plan::{Plan, Problems};
-use crate::workload::seen::Seen;
 use crate::workload::snapshot::Snapshot;
 use crate::workload::status::StatusPlan;
 use ::pod::node_fit::NodeFacts;
@@ -165,7 +165,7 @@ fn clean_up(working: &Working<'_>) -> Plan<Status> {
     if let Some((completed, ttl)) = completed.zip(ttl) {
         let due = after(completed, ttl.into());
         if due <= working.now {
-            let child = Seen::object(&job.metadata);
+            let child = ObjectVersion::object(&job.metadata);
             plan.scale.push(Action::DeleteChild { kind: BROADCAST_JOB, child });
         } else {
             plan.requeue_after = Some(just_after(due, working.now));

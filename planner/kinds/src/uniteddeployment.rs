@@ -23,13 +23,13 @@ pub mod validation;
 
 mod adaptive;
 mod allocation;
-mod found;
 mod kind;
 mod normal;
 mod revision;
 mod scene;
 mod snapshot;
 mod status;
+mod subset_workloads;
 
 use api::kinds::shared::ScheduleStrategyType;
 use api::kinds::uniteddeployment::{AdaptiveStrategy, Spec};

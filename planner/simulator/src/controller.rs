@@ -15,9 +15,9 @@ use kinds::workload::explanation::Explanation;
 use kinds::workload::failures::Failures;
 use kinds::workload::kind::WorkloadStatus;
 use kinds::workload::new_pod::NewClaim;
+use kinds::workload::object_version::ObjectVersion;
 use kinds::workload::plan::{Outcome, Plan};
 use kinds::workload::revision::{NewRevision, RevisionStep};
-use kinds::workload::seen::Seen;
 use kinds::workload::snapshot::{Costs, Environment, Snapshot};
 use kinds::workload::status::StatusPlan;
 use kinds::workload::storage_class::{StorageClass, StorageClasses};
@@ -40,17 +40,17 @@ const PAUSES: (Milliseconds, Milliseconds) = (20, 5_000);
 #[derive(Debug)]
 enum Call {
     CreateRevision(Box<NewRevision>),
-    PatchRevision { revision: Seen, patch: String },
+    PatchRevision { revision: ObjectVersion, patch: String },
     CreateClaim(NewClaim),
     CreatePod { name: String, json: String, id: String },
-    DeletePod(Seen),
-    DeleteClaim(Seen),
-    HandOver { claim: Seen, patch: String },
-    WritePod { pod: Seen, write: PodWrite },
+    DeletePod(ObjectVersion),
+    DeleteClaim(ObjectVersion),
+    HandOver { claim: ObjectVersion, patch: String },
+    WritePod { pod: ObjectVersion, write: PodWrite },
     Status(String),
     Owner(String),
-    DeleteRevision(Seen),
-    DeleteWorkload(Seen),
+    DeleteRevision(ObjectVersion),
+    DeleteWorkload(ObjectVersion),
 }
 
 /// The parts of a plan, in the order in which they are carried out.

@@ -65,7 +65,7 @@ pub trait Reservable {
 
 /// What a replica knows of the state of one object.
 #[derive(Clone, Debug, Default)]
-pub struct Desk {
+pub struct ReservationState {
     known: Option<State>,
     /// The state was read after the claims were made.
     is_live: bool,
@@ -93,7 +93,7 @@ pub enum Step<A> {
     Answer(Vec<A>),
 }
 
-impl Desk {
+impl ReservationState {
     /// Claims are about to be decided that were made just now.
     pub fn open(&mut self) {
         self.is_live = false;
@@ -191,8 +191,8 @@ mod tests {
         Raw::parse(format!(r#"{{"metadata":{{"resourceVersion":"{version}"}},"left":{left}}}"#)).unwrap()
     }
 
-    fn decide(desk: &Desk, claims: usize) -> Step<bool> {
-        desk.decide(&Left, &vec![(); claims], Timestamp::UNIX_EPOCH)
+    fn decide(reservations: &ReservationState, claims: usize) -> Step<bool> {
+        reservations.decide(&Left, &vec![(); claims], Timestamp::UNIX_EPOCH)
     }
 
     fn write(text: &str, granted: &[bool]) -> Step<bool> {
@@ -201,41 +201,41 @@ mod tests {
 
     #[test]
     fn claims_are_decided_on_the_newest_state() {
-        let mut desk = Desk::default();
-        assert_eq!(decide(&desk, 1), Step::Read);
-        desk.watched(&state(7, 2));
-        desk.watched(&state(6, 9));
-        assert_eq!(decide(&desk, 2), write("2 of 7", &[true, true]));
-        desk.written(state(8, 1));
-        desk.watched(&state(7, 2));
-        desk.open();
-        assert_eq!(decide(&desk, 1), write("1 of 8", &[true]));
-        desk.watched(&state(9, 3));
-        assert_eq!(decide(&desk, 1), write("1 of 9", &[true]));
+        let mut reservations = ReservationState::default();
+        assert_eq!(decide(&reservations, 1), Step::Read);
+        reservations.watched(&state(7, 2));
+        reservations.watched(&state(6, 9));
+        assert_eq!(decide(&reservations, 2), write("2 of 7", &[true, true]));
+        reservations.written(state(8, 1));
+        reservations.watched(&state(7, 2));
+        reservations.open();
+        assert_eq!(decide(&reservations, 1), write("1 of 8", &[true]));
+        reservations.watched(&state(9, 3));
+        assert_eq!(decide(&reservations, 1), write("1 of 9", &[true]));
     }
 
     #[test]
     fn nothing_is_answered_on_a_state_from_before_the_claim() {
-        let mut desk = Desk::default();
-        desk.watched(&state(7, 1));
-        desk.open();
-        assert_eq!(decide(&desk, 2), Step::Read);
-        desk.read(state(7, 1));
-        assert_eq!(decide(&desk, 2), write("1 of 7", &[true, false]));
-        desk.written(state(8, 0));
-        desk.open();
-        assert_eq!(decide(&desk, 1), Step::Read);
-        desk.read(state(8, 0));
-        assert_eq!(decide(&desk, 1), Step::Answer(vec![false]));
+        let mut reservations = ReservationState::default();
+        reservations.watched(&state(7, 1));
+        reservations.open();
+        assert_eq!(decide(&reservations, 2), Step::Read);
+        reservations.read(state(7, 1));
+        assert_eq!(decide(&reservations, 2), write("1 of 7", &[true, false]));
+        reservations.written(state(8, 0));
+        reservations.open();
+        assert_eq!(decide(&reservations, 1), Step::Read);
+        reservations.read(state(8, 0));
+        assert_eq!(decide(&reservations, 1), Step::Answer(vec![false]));
     }
 
     #[test]
     fn what_is_read_is_believed_even_if_it_is_older() {
-        let mut desk = Desk::default();
-        desk.written(state(70, 1));
-        desk.forget();
-        assert_eq!(decide(&desk, 1), Step::Read);
-        desk.read(state(7, 1));
-        assert_eq!(decide(&desk, 1), write("1 of 7", &[true]));
+        let mut reservations = ReservationState::default();
+        reservations.written(state(70, 1));
+        reservations.forget();
+        assert_eq!(decide(&reservations, 1), Step::Read);
+        reservations.read(state(7, 1));
+        assert_eq!(decide(&reservations, 1), write("1 of 7", &[true]));
     }
 }

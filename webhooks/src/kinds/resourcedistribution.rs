@@ -2,7 +2,7 @@
 
 use api::features::Feature;
 use cluster::{ApiError, ErrorReason, Resource};
-use kinds::resourcedistribution::validation::{Rehearsal, Rehearsed, review};
+use kinds::resourcedistribution::validation::{DryRunCreation, DryRunResult, review};
 use values::verdict::Verdict;
 
 use super::resource::{Validation, Write};
@@ -22,31 +22,31 @@ async fn validate(write: &Write<'_>) -> Verdict {
     };
     let rehearsed = match review.rehearsal.take() {
         Some(rehearsal) => rehearse(write, world.install_namespace(), rehearsal).await,
-        None => Rehearsed::Accepted,
+        None => DryRunResult::Accepted,
     };
     review.verdict(rehearsed)
 }
 
 /// Asks the API server whether it would take the resource.
-async fn rehearse(write: &Write<'_>, namespace: &str, rehearsal: Rehearsal) -> Rehearsed {
+async fn rehearse(write: &Write<'_>, namespace: &str, rehearsal: DryRunCreation) -> DryRunResult {
     let resource = Resource::new("v1", rehearsal.kind.plural(), rehearsal.kind.name());
     let creation = write.admission.lookup.try_creation(resource, namespace, rehearsal.object);
     match write.deadline.within("trying out spec.resource", creation).await {
-        Ok(Ok(())) => Rehearsed::Accepted,
+        Ok(Ok(())) => DryRunResult::Accepted,
         Ok(Err(error)) => outcome(&error),
-        Err(slow) => Rehearsed::Failed(slow.to_string()),
+        Err(slow) => DryRunResult::Failed(slow.to_string()),
     }
 }
 
-fn outcome(error: &ApiError) -> Rehearsed {
+fn outcome(error: &ApiError) -> DryRunResult {
     let text = error.to_string();
     match error.reason() {
-        ErrorReason::AlreadyExists => Rehearsed::Accepted,
+        ErrorReason::AlreadyExists => DryRunResult::Accepted,
         // Some webhook can't be asked without effect.
-        _ if error.lacks_dry_run() => Rehearsed::Unknown(text),
-        _ if error.is_forbidden() => Rehearsed::Forbidden(text),
-        ErrorReason::Refused => Rehearsed::Invalid(text),
-        _ => Rehearsed::Failed(text),
+        _ if error.lacks_dry_run() => DryRunResult::Unknown(text),
+        _ if error.is_forbidden() => DryRunResult::Forbidden(text),
+        ErrorReason::Refused => DryRunResult::Invalid(text),
+        _ => DryRunResult::Failed(text),
     }
 }
 
@@ -54,7 +54,7 @@ fn outcome(error: &ApiError) -> Rehearsed {
 mod tests {
     use super::*;
 
-    fn answered(code: u16, reason: &str, message: &str) -> Rehearsed {
+    fn answered(code: u16, reason: &str, message: &str) -> DryRunResult {
         let status = serde_json::json!({
             "status": "Failure", "message": message, "reason": reason, "code": code,
         });
@@ -65,17 +65,17 @@ mod tests {
     fn refusals_of_the_api_server_are_told_apart() {
         let text = || "no".to_owned();
         for (code, reason, expected) in [
-            (409, "AlreadyExists", Rehearsed::Accepted),
-            (422, "Invalid", Rehearsed::Invalid(text())),
-            (400, "BadRequest", Rehearsed::Invalid(text())),
-            (403, "Forbidden", Rehearsed::Forbidden(text())),
-            (404, "NotFound", Rehearsed::Failed(text())),
-            (500, "InternalError", Rehearsed::Failed(text())),
-            (503, "ServiceUnavailable", Rehearsed::Failed(text())),
+            (409, "AlreadyExists", DryRunResult::Accepted),
+            (422, "Invalid", DryRunResult::Invalid(text())),
+            (400, "BadRequest", DryRunResult::Invalid(text())),
+            (403, "Forbidden", DryRunResult::Forbidden(text())),
+            (404, "NotFound", DryRunResult::Failed(text())),
+            (500, "InternalError", DryRunResult::Failed(text())),
+            (503, "ServiceUnavailable", DryRunResult::Failed(text())),
         ] {
             assert_eq!(answered(code, reason, "no"), expected, "{code} {reason}");
         }
         let deaf = "admission webhook \"a\" does not support dry run";
-        assert_eq!(answered(400, "BadRequest", deaf), Rehearsed::Unknown(deaf.to_owned()));
+        assert_eq!(answered(400, "BadRequest", deaf), DryRunResult::Unknown(deaf.to_owned()));
     }
 }

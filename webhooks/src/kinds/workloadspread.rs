@@ -7,7 +7,7 @@ use api::meta::OwnerReference;
 use cluster::reservation::ReservationError;
 use cluster::resource::SPREADS;
 use informers::index::CacheState;
-use kinds::workload::found::FoundWorkload;
+use kinds::workload::resolved::ResolvedWorkload;
 use kinds::workloadspread::custom;
 use kinds::workloadspread::matching::Owners;
 use kinds::workloadspread::places::{Answer, Claim};
@@ -175,7 +175,7 @@ async fn read_replicas(
         // Where the scale may not be read, the object may say something.
         let scale = admission.lookup.scale(namespace, reference).await.unwrap_or_default();
         if let Some(scale) = scale {
-            return FoundWorkload::replicas_of_scale(&scale).map_err(|error| error.to_string());
+            return ResolvedWorkload::replicas_of_scale(&scale).map_err(|error| error.to_string());
         }
     }
     match admission.lookup.object(namespace, reference).await.map_err(|error| error.to_string())? {

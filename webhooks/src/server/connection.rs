@@ -20,10 +20,10 @@ use tokio::sync::{Notify, watch};
 use tracing::{debug, error};
 
 use super::batch::{Calls, Held, drive};
-use super::places::Occupant;
+use super::connection_slots::ConnectionState;
 use super::{ConnectionLimits, Serve};
 use crate::metrics::Metrics;
-use crate::untaken::Untaken;
+use crate::pending_answers::PendingAnswers;
 
 /// Buffer of an HTTP/1.1 connection, heads and parts of bodies.
 const BUFFER: usize = 64 * 1024;
@@ -33,9 +33,9 @@ const STREAM_WINDOW: u32 = 64 * 1024;
 /// The largest window that HTTP/2 knows.
 const LARGEST_WINDOW: u32 = (1 << 31) - 1;
 const HEADERS: u32 = 16 * 1024;
-/// Time to leave for a connection that lost its place: enough for a call that crosses the request to go to
-/// arrive. It is answered then.
-const FAREWELL: Duration = Duration::from_secs(2);
+/// A connection stays open for so long after GOAWAY: a call that was sent before the peer read it arrives, and is
+/// answered.
+const GOAWAY_GRACE_PERIOD: Duration = Duration::from_secs(2);
 
 /// Why a connection ended before its time.
 type Broken = Box<dyn Error + Send + Sync>;
@@ -72,14 +72,14 @@ pub(super) struct Http<S> {
 /// What the calls of one connection share.
 struct Answering<S> {
     service: S,
-    occupant: Arc<Occupant>,
+    state: Arc<ConnectionState>,
     panics: IntCounter,
 }
 
 impl<S: Serve> Answering<S> {
     /// Answers a call; one that panics too.
     async fn answer(self: Arc<Self>, request: Request<Incoming>) -> Response<S::Body> {
-        let _call = self.occupant.enter();
+        let _call = self.state.enter();
         let answer = contained(async { self.service.serve(request).await }).await;
         answer.unwrap_or_else(|panicked| {
             self.panics.inc();
@@ -118,14 +118,14 @@ impl<S: Serve> Http<S> {
         version: HttpVersion,
         is_certified: bool,
         phase: watch::Receiver<Phase>,
-        occupant: &Arc<Occupant>,
+        state: &Arc<ConnectionState>,
     ) where
         I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let untaken = Untaken::default();
+        let pending_answers = PendingAnswers::default();
         let answering = Arc::new(Answering {
-            service: self.service.for_connection(occupant.peer(), is_certified, &untaken),
-            occupant: occupant.clone(),
+            service: self.service.for_connection(state.peer(), is_certified, &pending_answers),
+            state: state.clone(),
             panics: self.panics.clone(),
         });
         let serving = async {
@@ -141,8 +141,8 @@ impl<S: Serve> Http<S> {
                 }
             }
             // What it holds is free when it is dropped.
-            () = untaken.overdue() => {
-                debug!(peer = %occupant.peer(), "a connection is closed: an answer was not taken in its time");
+            () = pending_answers.overdue() => {
+                debug!(peer = %state.peer(), "a connection is closed: an answer was not taken in its time");
             }
         }
     }
@@ -158,7 +158,7 @@ impl<S: Serve> Http<S> {
     where
         I: Read + Write + Unpin + Send + 'static,
     {
-        let occupant = answering.occupant.clone();
+        let state = answering.state.clone();
         let leaving = phase.clone();
         let service = service_fn(move |request: Request<Incoming>| {
             let answer = answering.clone().answer(request);
@@ -174,11 +174,11 @@ impl<S: Serve> Http<S> {
         let mut connection = pin!(self.one.serve_connection(io, service));
         tokio::select! {
             result = connection.as_mut() => return Ok(result?),
-            () = occupant.displaced() => {
+            () = state.evicted() => {
                 connection.as_mut().graceful_shutdown();
                 return tokio::select! {
                     end = connection => Ok(end?),
-                    () = occupant.quiet(FAREWELL, self.limits.call) => Ok(()),
+                    () = state.quiet(GOAWAY_GRACE_PERIOD, self.limits.call) => Ok(()),
                 };
             }
             () = reached(&mut phase, Phase::Stopping) => connection.as_mut().graceful_shutdown(),
@@ -197,7 +197,7 @@ impl<S: Serve> Http<S> {
     where
         I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let occupant = answering.occupant.clone();
+        let state = answering.state.clone();
         let came_late = *phase.borrow() != Phase::Serving;
         let first = Arc::new(Notify::new());
         let notify = came_late.then(|| first.clone());
@@ -216,8 +216,8 @@ impl<S: Serve> Http<S> {
             result = drive(connection.as_mut(), &calls, &stream) => return Ok(result??),
             () = reached(&mut phase, leave) => false,
             () = first.notified() => false,
-            () = occupant.displaced() => true,
-            () = occupant.unused(self.limits.first) => true,
+            () = state.evicted() => true,
+            () = state.unused(self.limits.first) => true,
         };
         connection.as_mut().graceful_shutdown();
         let rest = drive(connection, &calls, &stream);
@@ -226,7 +226,7 @@ impl<S: Serve> Http<S> {
         }
         tokio::select! {
             end = rest => Ok(end??),
-            () = occupant.quiet(FAREWELL, self.limits.call) => Ok(()),
+            () = state.quiet(GOAWAY_GRACE_PERIOD, self.limits.call) => Ok(()),
         }
     }
 }

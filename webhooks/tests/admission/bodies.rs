@@ -14,9 +14,9 @@ use serde_json::Value;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
+use webhooks::pending_answers::PendingAnswers;
 use webhooks::router::{Limits, Router, router};
 use webhooks::server::Serve;
-use webhooks::untaken::Untaken;
 
 use crate::support::{admission, create_pod, review};
 
@@ -62,7 +62,7 @@ async fn one_peer_does_not_take_all_memory() {
     let share = 64 << 10;
     let limits = Limits { unfinished_bytes_per_peer: share, ..Limits::default() };
     let router = router(Arc::new(admission("", "")), limits);
-    let peer = |last: u8| router.for_connection([10, 0, 0, last].into(), false, &Untaken::default());
+    let peer = |last: u8| router.for_connection([10, 0, 0, last].into(), false, &PendingAnswers::default());
     let mut held = Vec::new();
     for _ in 0..4 {
         held.push(begin(&peer(1), "/mutate-pod?timeout=20s", 1).await);
@@ -161,7 +161,7 @@ impl Body for Begun {
 #[tokio::test(start_paused = true)]
 async fn stalled_large_bodies_hold_up_no_honest_ones() {
     let router = router(Arc::new(admission("", "")), Limits::default());
-    let peer = |last: u8| router.for_connection([10, 0, 0, last].into(), false, &Untaken::default());
+    let peer = |last: u8| router.for_connection([10, 0, 0, last].into(), false, &PendingAnswers::default());
     for (announced, sent) in [(400 << 10, 300 << 10), (5 << 20, (4 << 20) + 1)] {
         let mut stalled = Vec::new();
         for _ in 0..8 {
@@ -192,7 +192,7 @@ async fn stalled_large_bodies_hold_up_no_honest_ones() {
 #[tokio::test(start_paused = true)]
 async fn a_body_that_waits_for_a_place_has_none() {
     let router = router(Arc::new(admission("", "")), Limits::default());
-    let peer = |last: u8| router.for_connection([10, 0, 0, last].into(), false, &Untaken::default());
+    let peer = |last: u8| router.for_connection([10, 0, 0, last].into(), false, &PendingAnswers::default());
     // Two of the largest have their places. Those of the others have begun to arrive, and may become as large.
     let sent = [(1, Some(5 << 20)), (2, None), (3, Some(5 << 20)), (4, None), (5, Some(5 << 20)), (6, None)];
     for (last, announced) in sent {

@@ -17,9 +17,9 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use values::segment::Segment;
 use webhooks::Endpoint;
+use webhooks::pending_answers::PendingAnswers;
 use webhooks::router::{CONVERT_PATH, Limits, Router, router};
 use webhooks::server::{ConnectionLimits, Serve};
-use webhooks::untaken::Untaken;
 
 use crate::http_contract::{call, post};
 use crate::support::{PROTECTED, admission, create_pod, delete, labelled, review};
@@ -152,7 +152,7 @@ async fn reviews_need_a_certificate_where_it_is_asked_for() {
     let (_tell, router) = answering("", callers(&[(Some(own()), "/validate-service")]));
     let router = router.for_certified();
     let ask = async |is_certified, called: &str| {
-        let peer = router.for_connection([10, 0, 0, 1].into(), is_certified, &Untaken::default());
+        let peer = router.for_connection([10, 0, 0, 1].into(), is_certified, &PendingAnswers::default());
         call(&peer, post(called, review(&create_pod(1)))).await.0
     };
     let called = own().before("/mutate-pod");

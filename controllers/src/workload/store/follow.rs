@@ -8,7 +8,7 @@ pub(crate) use cluster::follow::{Sink, follow, follow_all, readable};
 use cluster::resource::Resource;
 use cluster::watched::{Key, WatchedObject};
 use cluster::write::{self, unless_outdated};
-use kinds::workload::seen::Seen;
+use kinds::workload::object_version::ObjectVersion;
 use kube::Client;
 use serde::de::DeserializeOwned;
 
@@ -115,7 +115,7 @@ impl<T: Kept> Store<T> {
     }
 
     /// Takes in the answer to a deletion of ours: the object as it ends where something holds it, else it is gone.
-    pub(crate) fn ended(&self, namespace: &str, seen: &Seen, ending: Option<T>) {
+    pub(crate) fn ended(&self, namespace: &str, seen: &ObjectVersion, ending: Option<T>) {
         match ending {
             Some(ending) => self.written(ending),
             None => self.deleted(&(namespace.to_owned(), seen.name.clone()), &seen.resource_version),

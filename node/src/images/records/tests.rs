@@ -1,6 +1,6 @@
 use std::os::unix::fs::{MetadataExt, symlink};
 
-use agent::parties::parties;
+use agent::pull_groups::pull_groups;
 use tempfile::TempDir;
 
 use super::*;
@@ -9,8 +9,8 @@ fn image(name: &str, id: &str) -> Image {
     Image { id: id.to_owned(), repo_tags: vec![name.to_owned()], ..Image::default() }
 }
 
-fn nobody() -> Party {
-    parties(&[], &[]).remove(0)
+fn nobody() -> PullGroup {
+    pull_groups(&[], &[]).remove(0)
 }
 
 #[tokio::test]

@@ -1,5 +1,5 @@
 use super::*;
-use kinds::workload::image_task::{self, Fate};
+use kinds::workload::image_task::{self, TaskOutcome};
 use proptest::prelude::*;
 
 fn node(images: &Value, status: &Value) -> NodeImage {
@@ -134,7 +134,7 @@ fn a_status_says_whom_it_is_about_and_whether_credentials_were_used() {
     let said = |tasks: &Tasks| written(tasks, &node).status.image_statuses["a"].tags[0].clone();
     let refusal = Refusal { owners: vec!["b/x".to_owned(), "b/y".to_owned()], error: "e: ".repeat(1000) };
     tasks.report(&key("1"), 1, &Report::Stumbled(refusal), now());
-    for (owner, fate) in [("a/x", Fate::Succeeded), ("b/x", Fate::Open), ("b/y", Fate::Open)] {
+    for (owner, fate) in [("a/x", TaskOutcome::Succeeded), ("b/x", TaskOutcome::Open), ("b/y", TaskOutcome::Open)] {
         assert_eq!(image_task::fate(Some(&said(&tasks)), owner), fate, "{owner}");
     }
     let refusal = Refusal { owners: vec!["b/x".to_owned()], error: "401".to_owned() };
@@ -149,7 +149,7 @@ fn a_status_says_whom_it_is_about_and_whether_credentials_were_used() {
     let mut others = tasks.clone();
     others.report(&key("1"), 1, &Report::Failed(refusal), now());
     assert_eq!(said(&others).message, "not for b/x: 401");
-    for (owner, fate) in [("b/x", Fate::Failed), ("b/y", Fate::Succeeded)] {
+    for (owner, fate) in [("b/x", TaskOutcome::Failed), ("b/y", TaskOutcome::Succeeded)] {
         assert_eq!(image_task::fate(Some(&said(&others)), owner), fate, "{owner}");
     }
     tasks.report(&key("1"), 1, &Report::Succeeded { id: None, is_private: true }, now());
@@ -177,7 +177,7 @@ fn a_new_round_of_an_image_that_came_with_credentials_says_so_until_it_ends() {
         object = written(&tasks, &object);
         assert_eq!((said(&object).phase.as_str(), said(&object).version), (phase, Some(1)));
         assert!(image_task::is_doubtful(&object, "a", "1"), "{phase}");
-        assert_eq!(image_task::fate(Some(&said(&object)), "shop/a"), Fate::Open);
+        assert_eq!(image_task::fate(Some(&said(&object)), "shop/a"), TaskOutcome::Open);
     }
     tasks.report(&key("1"), 1, &pulled(None), now());
     assert_eq!(said(&written(&tasks, &object)).message, "");

@@ -8,7 +8,7 @@ use api::kinds::{ObjectMeta, Time, broadcastjob, imagelistpulljob};
 use jiff::Timestamp;
 use serde::Deserialize;
 
-use crate::workload::seen::Seen;
+use crate::workload::object_version::ObjectVersion;
 
 #[cfg(test)]
 mod tests;
@@ -156,8 +156,8 @@ impl Child {
     }
 
     /// The state that was looked at.
-    pub(super) fn seen(&self) -> Seen {
-        Seen {
+    pub(super) fn seen(&self) -> ObjectVersion {
+        ObjectVersion {
             name: self.name.to_string(),
             uid: self.uid.to_string(),
             resource_version: self.resource_version.to_string(),

@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::children::Child;
 use super::new_child::{local, name};
 use super::plan::{asked, last_run, sorted};
-use super::runs::Fate;
+use super::runs::TickOutcome;
 use super::schedule_of;
 
 /// What there is to tell.
@@ -59,13 +59,13 @@ pub fn explain(
     explanation.next = asked.next.map(reported);
     explanation.skipped = asked.due.map(|(tick, fate)| {
         let why = match fate {
-            Fate::Run => format!("its run {} is to be started now", name(cron_job, tick)),
-            Fate::Paused => "spec.paused is true; unpaused, its run starts at once".to_owned(),
-            Fate::TooLate => format!(
+            TickOutcome::Run => format!("its run {} is to be started now", name(cron_job, tick)),
+            TickOutcome::Paused => "spec.paused is true; unpaused, its run starts at once".to_owned(),
+            TickOutcome::TooLate => format!(
                 "nothing was started within spec.startingDeadlineSeconds, which is {}",
                 spec.starting_deadline_seconds.unwrap_or_default()
             ),
-            Fate::Held => format!(
+            TickOutcome::Held => format!(
                 "spec.concurrencyPolicy is Forbid and {} goes on; it starts when that ends, unless the next tick comes \
                  first",
                 explanation.active.join(", ")

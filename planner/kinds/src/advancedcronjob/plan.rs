@@ -11,10 +11,10 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::children::{Child, ChildKind, Progress};
 use super::new_child::{name, new_child};
-use super::runs::{Fate, MANY, Runs, State, runs};
+use super::runs::{MANY, Runs, State, TickOutcome, runs};
 use super::schedule::Schedule;
 use super::{policy, schedule_of};
-use crate::workload::seen::Seen;
+use crate::workload::object_version::ObjectVersion;
 use crate::workload::status::merge_patch;
 use values::event::{Event, normal, warning};
 use values::json_patch::string;
@@ -38,7 +38,7 @@ pub struct Plan {
     /// Events to record once the status is written.
     pub completed: Vec<Event>,
     /// Finished children to delete, more than are to be kept.
-    pub history: Vec<Seen>,
+    pub history: Vec<ObjectVersion>,
     /// Events to record if they were not recorded by the last plan: they tell what goes on.
     pub notes: Vec<Event>,
     /// The run to start.
@@ -57,7 +57,7 @@ pub struct Run {
     /// Its JSON.
     pub json: String,
     /// Active children to delete first.
-    pub replaced: Vec<Seen>,
+    pub replaced: Vec<ObjectVersion>,
 }
 
 /// Plans for an AdvancedCronJob. `children` are those of its kind that name its UID; others are passed over. `process`
@@ -144,7 +144,7 @@ fn start(
     let asked = asked(cron_job, children, schedule, now);
     plan.again = asked.next.map(|next| just_after(next, now).min(LONGEST));
     let Some((tick, fate)) = asked.due else { return };
-    if asked.missed > MANY && fate != Fate::TooLate {
+    if asked.missed > MANY && fate != TickOutcome::TooLate {
         let message = format!(
             "too many missed start times (> {MANY}). Set or decrease .spec.startingDeadlineSeconds or check clock \
              skew; only the latest is started"
@@ -152,19 +152,19 @@ fn start(
         plan.notes.push(warning("TooManyMissedTimes", message));
     }
     match fate {
-        Fate::Paused => {}
-        Fate::TooLate => {
+        TickOutcome::Paused => {}
+        TickOutcome::TooLate => {
             let message = format!("Missed scheduled time to start a job: {}", rfc3339(tick));
             plan.notes.push(warning("MissSchedule", message));
         }
-        Fate::Held => {
+        TickOutcome::Held => {
             let message = format!(
                 "Not starting the run of {} because prior execution is running and concurrency policy is Forbid",
                 rfc3339(tick)
             );
             plan.notes.push(normal("JobAlreadyActive", message));
         }
-        Fate::Run => match new_child(cron_job, tick, process) {
+        TickOutcome::Run => match new_child(cron_job, tick, process) {
             Ok(json) => {
                 // What is being deleted already is not deleted again.
                 let replaced = children.iter().filter(|child| child.is_active() && !child.deleting);
@@ -236,7 +236,7 @@ fn completed(active: &[ObjectReference], children: &[&Child]) -> Vec<Event> {
 }
 
 /// The children that are more than are to be kept: of the failed and of the successful ones those that began first.
-fn history(cron_job: &AdvancedCronJob, children: &[&Child]) -> Vec<Seen> {
+fn history(cron_job: &AdvancedCronJob, children: &[&Child]) -> Vec<ObjectVersion> {
     let spec = &cron_job.spec;
     let kept = [
         (Progress::Failed, spec.failed_jobs_history_limit),

@@ -31,7 +31,7 @@ pub struct State {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Runs {
     /// The latest tick without a run, and what becomes of it.
-    pub due: Option<(Timestamp, Fate)>,
+    pub due: Option<(Timestamp, TickOutcome)>,
     /// How many ticks without a run could still be made up for, the latest one among them; counted up to more than
     /// [`MANY`].
     pub missed: usize,
@@ -41,7 +41,7 @@ pub struct Runs {
 
 /// What becomes of a tick that is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub enum TickOutcome {
     /// It is run now.
     Run,
     /// It is skipped while runs are paused.
@@ -60,13 +60,13 @@ pub fn runs(schedule: &Schedule, state: &State, now: Timestamp) -> Runs {
     // A deadline beyond all times is none.
     let earliest = deadline.and_then(|deadline| now.checked_sub(deadline).ok()).unwrap_or(Timestamp::MIN);
     let fate = if state.paused {
-        Fate::Paused
+        TickOutcome::Paused
     } else if latest < earliest {
-        Fate::TooLate
+        TickOutcome::TooLate
     } else if state.active && state.policy == ConcurrencyPolicy::Forbid {
-        Fate::Held
+        TickOutcome::Held
     } else {
-        Fate::Run
+        TickOutcome::Run
     };
     Runs { due: Some((latest, fate)), missed: schedule.count(state.since, earliest, now, MANY + 1), next }
 }
@@ -89,14 +89,18 @@ mod tests {
     }
 
     /// Due tick with its fate, how many were missed, and the next tick.
-    fn asked(schedule: &str, state: &State, now: &str) -> (Option<(String, Fate)>, usize, Option<String>) {
+    fn asked(
+        schedule: &str,
+        state: &State,
+        now: &str,
+    ) -> (Option<(String, TickOutcome)>, usize, Option<String>) {
         let schedule = Schedule::parse(schedule, &TimeZone::UTC, &TimeZone::UTC).unwrap();
         let Runs { due, missed, next } = runs(&schedule, state, at(now));
         let time = |tick: Timestamp| tick.strftime("%H:%M:%S").to_string();
         (due.map(|(tick, fate)| (time(tick), fate)), missed, next.map(time))
     }
 
-    fn due(tick: &str, fate: Fate) -> Option<(String, Fate)> {
+    fn due(tick: &str, fate: TickOutcome) -> Option<(String, TickOutcome)> {
         Some((tick.to_owned(), fate))
     }
 
@@ -107,60 +111,64 @@ mod tests {
         assert_eq!(asked("*/5 * * * *", &state(CREATED), "10:04:00"), (None, 0, next("10:05:00")));
         // Of the ticks of an outage the latest is run.
         let late = asked("*/5 * * * *", &state("10:00:00"), "10:17:00");
-        assert_eq!(late, (due("10:15:00", Fate::Run), 3, next("10:20:00")));
+        assert_eq!(late, (due("10:15:00", TickOutcome::Run), 3, next("10:20:00")));
         // It is too old for the deadline.
         let strict = State { deadline: Some(60), ..state("10:00:00") };
         let late = asked("*/5 * * * *", &strict, "10:17:00");
-        assert_eq!(late, (due("10:15:00", Fate::TooLate), 0, next("10:20:00")));
+        assert_eq!(late, (due("10:15:00", TickOutcome::TooLate), 0, next("10:20:00")));
         // Three hours of a schedule of each minute are more than a hundred ticks, and one run.
         let long = asked("*/1 * * * *", &state("10:00:00"), "13:00:30");
-        assert_eq!(long, (due("13:00:00", Fate::Run), MANY + 1, next("13:01:00")));
+        assert_eq!(long, (due("13:00:00", TickOutcome::Run), MANY + 1, next("13:01:00")));
         let short = asked("*/1 * * * *", &state("10:00:00"), "10:30:00");
-        assert_eq!(short, (due("10:30:00", Fate::Run), 30, next("10:31:00")));
+        assert_eq!(short, (due("10:30:00", TickOutcome::Run), 30, next("10:31:00")));
         assert_eq!(asked("0 0 30 2 *", &state(CREATED), "12:00:00"), (None, 0, None));
     }
 
     #[test]
     fn an_active_child_holds_a_tick_only_where_that_is_wanted() {
         for (policy, fate) in [
-            (ConcurrencyPolicy::Allow, Fate::Run),
-            (ConcurrencyPolicy::Replace, Fate::Run),
-            (ConcurrencyPolicy::Forbid, Fate::Held),
+            (ConcurrencyPolicy::Allow, TickOutcome::Run),
+            (ConcurrencyPolicy::Replace, TickOutcome::Run),
+            (ConcurrencyPolicy::Forbid, TickOutcome::Held),
         ] {
             let busy = State { policy, active: true, ..state("10:00:00") };
             assert_eq!(asked("*/5 * * * *", &busy, "10:07:00").0, due("10:05:00", fate));
         }
         let free = State { policy: ConcurrencyPolicy::Forbid, ..state("10:00:00") };
-        assert_eq!(asked("*/5 * * * *", &free, "10:07:00").0, due("10:05:00", Fate::Run));
+        assert_eq!(asked("*/5 * * * *", &free, "10:07:00").0, due("10:05:00", TickOutcome::Run));
     }
 
     #[test]
     fn no_deadline_is_shorter_than_a_few_seconds() {
         let strict = State { deadline: Some(0), ..state("10:00:00") };
-        for (now, fate) in [("10:05:00", Fate::Run), ("10:05:03", Fate::Run), ("10:05:04", Fate::TooLate)] {
+        for (now, fate) in [
+            ("10:05:00", TickOutcome::Run),
+            ("10:05:03", TickOutcome::Run),
+            ("10:05:04", TickOutcome::TooLate),
+        ] {
             assert_eq!(asked("*/5 * * * *", &strict, now).0, due("10:05:00", fate));
         }
         let endless = State { deadline: Some(i64::MAX), ..state("10:00:00") };
-        assert_eq!(asked("*/5 * * * *", &endless, "10:17:00").0, due("10:15:00", Fate::Run));
+        assert_eq!(asked("*/5 * * * *", &endless, "10:17:00").0, due("10:15:00", TickOutcome::Run));
     }
 
     #[test]
     fn runs_of_a_constant_delay_keep_their_distance_from_the_creation_on() {
         let state = State { deadline: Some(10), ..state(CREATED) };
-        let expect = |now: &str, fate: Option<(String, Fate)>, next: &str| {
+        let expect = |now: &str, fate: Option<(String, TickOutcome)>, next: &str| {
             let (due, _, found) = asked("@every 90s", &state, now);
             assert_eq!((due, found.as_deref()), (fate, Some(next)));
         };
         expect("10:01:59", None, "10:02:00");
-        expect("10:02:00", due("10:02:00", Fate::Run), "10:03:30");
-        expect("10:05:07", due("10:05:00", Fate::Run), "10:06:30");
-        expect("10:05:29", due("10:05:00", Fate::TooLate), "10:06:30");
+        expect("10:02:00", due("10:02:00", TickOutcome::Run), "10:03:30");
+        expect("10:05:07", due("10:05:00", TickOutcome::Run), "10:06:30");
+        expect("10:05:29", due("10:05:00", TickOutcome::TooLate), "10:06:30");
     }
 
     #[test]
     fn a_pause_skips_and_a_last_run_in_the_future_waits() {
         let paused = State { paused: true, ..state("10:00:00") };
-        assert_eq!(asked("*/5 * * * *", &paused, "10:07:00").0, due("10:05:00", Fate::Paused));
+        assert_eq!(asked("*/5 * * * *", &paused, "10:07:00").0, due("10:05:00", TickOutcome::Paused));
         let ahead = asked("*/5 * * * *", &state("11:00:00"), "10:07:00");
         assert_eq!(ahead, (None, 0, Some("11:05:00".to_owned())));
     }

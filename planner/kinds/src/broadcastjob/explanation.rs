@@ -11,7 +11,7 @@ use crate::workload::explanation::{Blocker, Explanation, NAMED};
 /// Explains what a plan found; `status` is what it comes to.
 pub(super) fn explain(working: &Working<'_>, status: &Status, is_moving: bool) -> Explanation {
     let job = working.job();
-    let done = working.places.values().filter(|place| place.is_done()).count();
+    let done = working.slots.values().filter(|slot| slot.is_done()).count();
     let (desired, lacking) = (working.desired(), working.lacking().count());
     let is_over = is_finished(job) || matches!(status.phase.as_str(), "completed" | "failed");
     let is_idle = stays(job) && lacking == 0 && done == desired;
@@ -60,9 +60,9 @@ fn held_back(working: &Working<'_>, status: &Status) -> Vec<String> {
 /// Which Nodes have no Pod though the template selects them, and why.
 fn passed_over(working: &Working<'_>) -> Option<String> {
     let unsuited = || {
-        let empty = working.places.iter().filter(|(_, place)| place.pods.is_empty());
-        empty.filter_map(|(name, place)| {
-            place.misfit.as_ref().filter(|why| **why != Misfit::NotSelected).map(|why| (*name, why))
+        let empty = working.slots.iter().filter(|(_, slot)| slot.pods.is_empty());
+        empty.filter_map(|(name, slot)| {
+            slot.misfit.as_ref().filter(|why| **why != Misfit::NotSelected).map(|why| (*name, why))
         })
     };
     let count = unsuited().count();

@@ -33,14 +33,14 @@ pub(super) struct JobPod<'a> {
 
 /// A Node, and the Pods on it and for it.
 #[derive(Clone, Debug)]
-pub(super) struct Place<'a> {
+pub(super) struct NodeSlot<'a> {
     /// Why the Node does not suit.
     pub(super) misfit: Option<Misfit>,
     /// By name.
     pub(super) pods: Vec<JobPod<'a>>,
 }
 
-impl Place<'_> {
+impl NodeSlot<'_> {
     /// The Node is to have a Pod, or has one that is to come to its end.
     pub(super) fn is_desired(&self) -> bool {
         let is_there = |pod: &JobPod<'_>| {
@@ -61,7 +61,7 @@ pub(super) struct Working<'a> {
     pub(super) snapshot: &'a Snapshot<'a, BroadcastJob>,
     pub(super) now: Timestamp,
     /// The Nodes by name.
-    pub(super) places: BTreeMap<&'a str, Place<'a>>,
+    pub(super) slots: BTreeMap<&'a str, NodeSlot<'a>>,
     /// Pods on Nodes that are gone, for Nodes that do not exist, or for none.
     pub(super) elsewhere: Vec<JobPod<'a>>,
 }
@@ -73,9 +73,9 @@ impl<'a> Working<'a> {
         now: Timestamp,
     ) -> Self {
         let job = snapshot.workload;
-        let mut places: BTreeMap<&str, Place<'_>> = BTreeMap::new();
+        let mut slots: BTreeMap<&str, NodeSlot<'_>> = BTreeMap::new();
         for (name, node) in snapshot.nodes {
-            places.insert(name, Place { misfit: requirements.misfit(name, node), pods: Vec::new() });
+            slots.insert(name, NodeSlot { misfit: requirements.misfit(name, node), pods: Vec::new() });
         }
         let mut elsewhere = Vec::new();
         let is_own =
@@ -85,12 +85,12 @@ impl<'a> Working<'a> {
         let limit = job.spec.failure_policy.restart_limit.unwrap_or(0);
         for pod in pods {
             let own = JobPod { pod, class: classify(pod, limit) };
-            match pod.spec.node().and_then(|node| places.get_mut(node)) {
-                Some(place) => place.pods.push(own),
+            match pod.spec.node().and_then(|node| slots.get_mut(node)) {
+                Some(slot) => slot.pods.push(own),
                 None => elsewhere.push(own),
             }
         }
-        Self { snapshot, now, places, elsewhere }
+        Self { snapshot, now, slots, elsewhere }
     }
 
     pub(super) fn job(&self) -> &'a BroadcastJob {
@@ -99,7 +99,7 @@ impl<'a> Working<'a> {
 
     /// All Pods.
     pub(super) fn pods(&self) -> impl Iterator<Item = &JobPod<'a>> {
-        self.places.values().flat_map(|place| &place.pods).chain(&self.elsewhere)
+        self.slots.values().flat_map(|slot| &slot.pods).chain(&self.elsewhere)
     }
 
     /// How many Pods are of one of these classes.
@@ -114,7 +114,7 @@ impl<'a> Working<'a> {
 
     /// How many Nodes are to have a Pod, or have one.
     pub(super) fn desired(&self) -> usize {
-        self.places.values().filter(|place| place.is_desired()).count()
+        self.slots.values().filter(|slot| slot.is_desired()).count()
     }
 
     /// How many Pods may run at a time; `None` where `parallelism` can't be read.
@@ -127,19 +127,19 @@ impl<'a> Working<'a> {
 
     /// The Nodes that lack a Pod, by name.
     pub(super) fn lacking(&self) -> impl Iterator<Item = &'a str> {
-        let lacks = |place: &Place<'_>| place.misfit.is_none() && place.pods.is_empty();
-        self.places.iter().filter(move |(_, place)| lacks(place)).map(|(name, _)| *name)
+        let lacks = |slot: &NodeSlot<'_>| slot.misfit.is_none() && slot.pods.is_empty();
+        self.slots.iter().filter(move |(_, slot)| lacks(slot)).map(|(name, _)| *name)
     }
 
     /// Every Node that is to have a Pod has one that came to its end. Without any the job waits for one.
     pub(super) fn is_complete(&self) -> bool {
-        let mut desired = self.places.values().filter(|place| place.is_desired()).peekable();
-        desired.peek().is_some() && desired.all(Place::is_done)
+        let mut desired = self.slots.values().filter(|slot| slot.is_desired()).peekable();
+        desired.peek().is_some() && desired.all(NodeSlot::is_done)
     }
 
     /// Pods that are for a Node that does not suit any more, and not there yet. One that is there comes to its end.
     pub(super) fn misplaced(&self) -> impl Iterator<Item = &JobPod<'a>> {
-        let unfit = self.places.values().filter(|place| place.misfit.is_some()).flat_map(|place| &place.pods);
+        let unfit = self.slots.values().filter(|slot| slot.misfit.is_some()).flat_map(|slot| &slot.pods);
         let is_waiting = |pod: &&JobPod<'_>| {
             pod.class == Class::Active && pod.pod.spec.node_name.is_empty() && pod.pod.spec.node().is_some()
         };
@@ -148,8 +148,8 @@ impl<'a> Working<'a> {
 
     /// Pods on a Node that has one before them, with its name.
     pub(super) fn duplicates(&self) -> impl Iterator<Item = (&'a str, &JobPod<'a>)> {
-        self.places.iter().flat_map(|(name, place)| {
-            let stays = place.pods.iter().filter(|pod| pod.class != Class::Ending);
+        self.slots.iter().flat_map(|(name, slot)| {
+            let stays = slot.pods.iter().filter(|pod| pod.class != Class::Ending);
             stays.skip(1).map(move |pod| (*name, pod))
         })
     }

@@ -12,7 +12,7 @@ use crate::workload::action::Action;
 use crate::workload::children::Claim;
 use crate::workload::member::Member;
 use crate::workload::new_pod::{NewClaim, TemplateError};
-use crate::workload::seen::Seen;
+use crate::workload::object_version::ObjectVersion;
 use crate::workload::snapshot::Snapshot;
 use pod::observed::{ObservedPod, PodMetadata};
 use values::moment::Random;
@@ -30,7 +30,7 @@ fn deleted_with(claim: &Claim) -> Option<&str> {
 
 /// Lets the claim go with the Pod, whoever deletes that, or no more.
 fn mark(claim: &Claim, pod: &str, uid: Option<&str>) -> Action {
-    let claim = Seen::of(&claim.metadata);
+    let claim = ObjectVersion::of(&claim.metadata);
     let patch = json!({"metadata": {
         "uid": claim.uid,
         "resourceVersion": claim.resource_version,
@@ -62,9 +62,9 @@ impl<'a> Claims<'a> {
     }
 
     /// The claims of the Pod with this id.
-    pub(super) fn of_pod(&self, id: Option<&str>) -> Vec<Seen> {
+    pub(super) fn of_pod(&self, id: Option<&str>) -> Vec<ObjectVersion> {
         let claims = id.and_then(|id| self.0.get(id)).into_iter().flatten();
-        claims.map(|claim| Seen::of(&claim.metadata)).collect()
+        claims.map(|claim| ObjectVersion::of(&claim.metadata)).collect()
     }
 
     /// Whether the claim of this id and name exists.
@@ -157,7 +157,7 @@ pub(super) fn cleanup(
             continue;
         }
         for claim in claims.iter().filter(|claim| !reuse || deleted_with(claim).is_some()) {
-            let seen = Seen::of(&claim.metadata);
+            let seen = ObjectVersion::of(&claim.metadata);
             actions.push(match taken.inactive.get(id) {
                 None => Action::DeleteClaim(seen),
                 Some(pod) => hand_over(seen, pod, &set.metadata.uid),
@@ -169,7 +169,7 @@ pub(super) fn cleanup(
 
 /// Lets the claim go with the Pod. Other owners stay: lists of owners are merged by UID. Nobody waits for the
 /// claim: to hold the Pod's deletion up would need the right to its finalizers on some clusters.
-pub(super) fn hand_over(claim: Seen, pod: &ObservedPod, set_uid: &str) -> Action {
+pub(super) fn hand_over(claim: ObjectVersion, pod: &ObservedPod, set_uid: &str) -> Action {
     let owner = json!({
         "apiVersion": "v1", "kind": "Pod", "name": pod.metadata.name, "uid": pod.metadata.uid,
         "controller": true,

@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 
 use api::annotations::POD_DELETION_COST;
 
+use crate::workload::deletion_order::DeletionOrder;
 use crate::workload::member::Member;
 use crate::workload::snapshot::Costs;
-use crate::workload::standing::Standing;
 use pod::node_fit::Nodes;
 use pod::observed::ObservedPod;
 
@@ -44,7 +44,7 @@ pub(super) fn rank(candidates: &[&Member<'_>], topology: Topology<'_>) -> Vec<us
 
 /// What the rules read of a Pod; smaller goes first.
 struct Key<'a> {
-    standing: Standing<'a>,
+    deletion_order: DeletionOrder<'a>,
     available: bool,
     cost: i64,
 }
@@ -53,13 +53,13 @@ impl<'a> Key<'a> {
     fn of(member: &Member<'a>, costs: &Costs) -> Self {
         let pod = member.pod;
         let cost = costs.get(&*pod.metadata.name).copied().unwrap_or_else(|| deletion_cost(pod).into());
-        Self { standing: Standing::of(pod), available: member.is_available, cost }
+        Self { deletion_order: DeletionOrder::of(pod), available: member.is_available, cost }
     }
 
     /// Rules 1 to 8; `rank` is rule 5, and rule 3 looks at availability only where `availability` says so.
     fn compare(&self, other: &Self, availability: bool, rank: Ordering) -> Ordering {
         let available = |key: &Self| availability && key.available;
-        let (one, two) = (&self.standing, &other.standing);
+        let (one, two) = (&self.deletion_order, &other.deletion_order);
         (one.placed.cmp(&two.placed))
             .then_with(|| available(self).cmp(&available(other)))
             .then_with(|| one.ready.cmp(&two.ready))

@@ -4,7 +4,7 @@
 use super::scale::Scale;
 use super::status::is_available;
 use super::update::Update;
-use super::working::{DaemonPod, Place, Working};
+use super::working::{DaemonPod, NodeSlot, Working};
 use crate::workload::blocked_pod::BlockedPods;
 use crate::workload::explanation::{Blocker, Explanation, held_as_meant};
 use crate::workload::plan::Problems;
@@ -17,16 +17,15 @@ pub(super) fn explain(
     problems: &Problems,
     is_moving: bool,
 ) -> Explanation {
-    let wanted = || working.places.values().filter(|place| place.fit.should_run);
+    let wanted = || working.slots.values().filter(|slot| slot.fit.should_run);
     let count = |counts: &dyn Fn(&DaemonPod<'_>) -> bool| {
-        wanted().filter(|place| place.pods.first().is_some_and(counts)).count()
+        wanted().filter(|slot| slot.pods.first().is_some_and(counts)).count()
     };
     let desired = wanted().count();
     let updated = count(&|pod| pod.is_new);
     let available = count(&|pod| is_available(working, pod));
-    let misplaced =
-        working.places.values().filter(|place| !place.fit.may_stay && !place.pods.is_empty()).count();
-    let is_alone = |place: &Place<'_>| place.pods.len() <= 1;
+    let misplaced = working.slots.values().filter(|slot| !slot.fit.may_stay && !slot.pods.is_empty()).count();
+    let is_alone = |slot: &NodeSlot<'_>| slot.pods.len() <= 1;
     let expected = desired.saturating_sub(working.settings.partition);
     let is_complete = scale.missing == scale.unpopulated
         && misplaced == 0

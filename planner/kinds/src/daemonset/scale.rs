@@ -4,7 +4,7 @@
 use jiff::Timestamp;
 
 use super::pod;
-use super::working::{DaemonPod, Place, Working};
+use super::working::{DaemonPod, NodeSlot, Working};
 use crate::workload::action::{Action, DeleteReason};
 use crate::workload::deletion::delete;
 use values::event::{Event, warning};
@@ -26,7 +26,7 @@ pub(super) struct Scale {
 }
 
 impl Scale {
-    fn look_again(&mut self, time: Timestamp) {
+    fn requeue_at(&mut self, time: Timestamp) {
         self.again = [self.again, Some(time)].into_iter().flatten().min();
     }
 }
@@ -41,15 +41,15 @@ struct Wanted<'w, 'a> {
 
 pub(super) fn plan(working: &Working<'_>, random: &mut Random) -> Scale {
     let (mut scale, mut wanted) = (Scale::default(), Wanted::default());
-    for (node, place) in &working.places {
-        look_at(working, node, place, &mut wanted, &mut scale);
+    for (node, slot) in &working.slots {
+        look_at(working, node, slot, &mut wanted, &mut scale);
     }
     let lost = working.lost.iter().filter(|pod| !pod.is_terminating());
     wanted.deletions.extend(lost.map(|pod| (pod, DeleteReason::Misplaced)));
     scale.missing = wanted.nodes.len();
     if let Some(unpopulated) = working.settings.unpopulated {
-        let is_populated = |place: &&Place<'_>| place.pair().is_some_and(|pair| pair.new.is_some());
-        let populated = working.places.values().filter(is_populated).count();
+        let is_populated = |slot: &&NodeSlot<'_>| slot.pair().is_some_and(|pair| pair.new.is_some());
+        let populated = working.slots.values().filter(is_populated).count();
         let limit = working.desired().saturating_sub(populated).saturating_sub(unpopulated);
         scale.unpopulated = wanted.nodes.len().saturating_sub(limit);
         wanted.nodes.truncate(limit);
@@ -101,19 +101,19 @@ pub(super) fn within_burst(
 fn look_at<'w, 'a>(
     working: &'w Working<'a>,
     node: &'a str,
-    place: &'w Place<'a>,
+    slot: &'w NodeSlot<'a>,
     wanted: &mut Wanted<'w, 'a>,
     scale: &mut Scale,
 ) {
-    if !place.fit.may_stay {
-        wanted.deletions.extend(place.alive().map(|pod| (pod, DeleteReason::Misplaced)));
+    if !slot.fit.may_stay {
+        wanted.deletions.extend(slot.alive().map(|pod| (pod, DeleteReason::Misplaced)));
         return;
     }
     // A Pod that is adopted now is looked at once it belongs here.
-    let lacks_pod = place.fit.should_run && !working.awaited.contains(node);
+    let lacks_pod = slot.fit.should_run && !working.awaited.contains(node);
     let mut running = Vec::new();
     let mut is_replaced = false;
-    for pod in place.alive() {
+    for pod in slot.alive() {
         if pod.member.is_preparing_delete() {
             wanted.deletions.push((pod, DeleteReason::Released));
         } else if pod.has_failed() {
@@ -129,7 +129,7 @@ fn look_at<'w, 'a>(
     running.sort_by_key(|pod| !pod.member.is_serving);
     if !working.settings.surges {
         // A Pod that ends keeps the place until it is gone.
-        if lacks_pod && place.pods.is_empty() {
+        if lacks_pod && slot.pods.is_empty() {
             wanted.nodes.push(node);
         }
         wanted.deletions.extend(running.into_iter().skip(1).map(|pod| (pod, DeleteReason::ScaleIn)));
@@ -138,7 +138,7 @@ fn look_at<'w, 'a>(
     // A Node on which new Pods fail gets the next one when the last one gives way.
     let fails = |pod: &DaemonPod<'_>| pod.has_failed() && working.is_at_hash(pod);
     match running.len() {
-        0 if lacks_pod && !place.alive().any(fails) => wanted.nodes.push(node),
+        0 if lacks_pod && !slot.alive().any(fails) => wanted.nodes.push(node),
         0 | 1 => {}
         _ => finish_surge(working, &running, wanted),
     }
@@ -154,7 +154,7 @@ fn replace_failed<'w, 'a>(
 ) {
     let generation = working.set().status.observed_generation;
     if let Some(due) = working.snapshot.failures.due(node, generation, working.now) {
-        scale.look_again(due);
+        scale.requeue_at(due);
         return;
     }
     wanted.deletions.push((pod, DeleteReason::Ended));

@@ -18,9 +18,9 @@ pub(super) fn observe(working: &Working<'_>) -> StatusPlan<Status> {
         ..Status::default()
     };
     let mut available = 0;
-    for place in working.places.values() {
-        let first = place.pods.first();
-        if !place.fit.should_run {
+    for slot in working.slots.values() {
+        let first = slot.pods.first();
+        if !slot.fit.should_run {
             new.number_misscheduled += i32::from(first.is_some());
             continue;
         }

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use api::kinds::shared::{Lifecycle, PodUpdatePolicy};
 
 use super::scale::{Scale, create, within_burst};
-use super::working::{DaemonPod, Pair, Place, Working};
+use super::working::{DaemonPod, NodeSlot, Pair, Working};
 use crate::workload::action::{Action, DeleteReason, WriteReason};
 use crate::workload::allowance::Allowance;
 use crate::workload::deletion::delete;
@@ -31,12 +31,12 @@ pub(super) struct Update {
 }
 
 /// A Node that counts in the arithmetic of an update.
-type Target<'w, 'a> = (&'a str, &'w Place<'a>, Option<Pair<'w, 'a>>);
+type Target<'w, 'a> = (&'a str, &'w NodeSlot<'a>, Option<Pair<'w, 'a>>);
 
 /// The Nodes that count, told apart.
 struct Targets<'w, 'a> {
     /// Those whose turn it is, in their order.
-    places: Vec<Target<'w, 'a>>,
+    slots: Vec<Target<'w, 'a>>,
     /// Those that stay as they are.
     others: Vec<Target<'w, 'a>>,
     /// How many of these have an old Pod that is kept.
@@ -152,19 +152,19 @@ fn targets<'w, 'a>(working: &'w Working<'a>, updates: &Updates<'_>) -> Targets<'
     let prunes = working.snapshot.gates.enabled(Feature::DaemonSetPruneIneligibleNodes);
     let (mut updated, mut updating) = (Vec::new(), Vec::new());
     let (mut rest, mut others) = (Vec::new(), Vec::new());
-    for (node, place) in working.places.iter().rev() {
-        if !place.fit.should_run && (prunes || place.pods.is_empty()) {
+    for (node, slot) in working.slots.iter().rev() {
+        if !slot.fit.should_run && (prunes || slot.pods.is_empty()) {
             continue;
         }
-        let pair = place.pair();
-        let target = (*node, place, pair);
+        let pair = slot.pair();
+        let target = (*node, slot, pair);
         match pair {
             None | Some(Pair { new: Some(_), .. }) => updated.push(target),
             Some(Pair { old: None, .. }) => updating.push(target),
             Some(Pair { old: Some(old), .. }) if old.member.is_preparing_delete() => updating.push(target),
-            Some(Pair { old: Some(old), .. }) if place.is_selected => {
+            Some(Pair { old: Some(old), .. }) if slot.is_selected => {
                 // What can't be updated now keeps its place, or it would hold up others.
-                let is_stuck = !place.fit.should_run || !updates.can_begin(&old.member);
+                let is_stuck = !slot.fit.should_run || !updates.can_begin(&old.member);
                 let Member { is_serving, is_available, .. } = old.member;
                 rest.push(((is_stuck || is_serving, is_stuck || is_available), target));
             }
@@ -173,14 +173,14 @@ fn targets<'w, 'a>(working: &'w Working<'a>, updates: &Updates<'_>) -> Targets<'
     }
     rest.sort_by_key(|(works, _)| *works);
     let waiting = rest.len();
-    let mut places = updated;
-    places.append(&mut updating);
-    places.extend(rest.into_iter().map(|(_, target)| target));
-    let limit = (places.len() + others.len()).saturating_sub(working.settings.partition);
-    let beyond = places.split_off(limit.min(places.len()));
+    let mut slots = updated;
+    slots.append(&mut updating);
+    slots.extend(rest.into_iter().map(|(_, target)| target));
+    let limit = (slots.len() + others.len()).saturating_sub(working.settings.partition);
+    let beyond = slots.split_off(limit.min(slots.len()));
     let kept = others.len() + waiting.min(beyond.len());
     others.extend(beyond);
-    Targets { places, others, kept }
+    Targets { slots, others, kept }
 }
 
 fn choose<'w, 'a>(working: &'w Working<'a>, updates: &Updates<'_>, update: &mut Update) -> Choice<'w, 'a> {
@@ -205,9 +205,9 @@ fn choose_within_unavailable<'w, 'a>(
 ) {
     let is_gone = |pod: Option<&DaemonPod<'_>>| pod.is_none_or(|pod| pod.member.is_preparing_delete());
     let (mut unavailable, mut waiting, mut candidates) = (0_usize, 0_usize, Vec::new());
-    let turns = targets.places.iter().map(|target| (target, true));
+    let turns = targets.slots.iter().map(|target| (target, true));
     let turns = turns.chain(targets.others.iter().map(|target| (target, false)));
-    for ((_, place, pair), is_its_turn) in turns {
+    for ((_, slot, pair), is_its_turn) in turns {
         let Some(Pair { new, old }) = *pair else {
             unavailable += 1;
             continue;
@@ -219,11 +219,11 @@ fn choose_within_unavailable<'w, 'a>(
             unavailable += usize::from(!new.member.is_available);
         } else if let Some(old) = old {
             // On a Node that is to have no Pod no other one would come; what is refused is left alone.
-            let may_begin = is_its_turn && place.fit.should_run && updates.can_begin(&old.member);
+            let may_begin = is_its_turn && slot.fit.should_run && updates.can_begin(&old.member);
             let Member { is_available, is_serving, .. } = old.member;
             // OpenKruise leaves it out, and takes others down beside it.
-            unavailable += usize::from(place.fit.should_run && !is_available);
-            waiting += usize::from(place.fit.should_run && is_serving && !is_available);
+            unavailable += usize::from(slot.fit.should_run && !is_available);
+            waiting += usize::from(slot.fit.should_run && is_serving && !is_available);
             let list = if is_serving { &mut candidates } else { &mut choice.pods };
             list.extend(may_begin.then_some(old));
         }
@@ -248,7 +248,7 @@ fn choose_surging<'w, 'a>(
     choice: &mut Choice<'w, 'a>,
 ) {
     let (mut surging, mut candidates) = (0_usize, Vec::new());
-    for (node, place, pair) in &targets.places {
+    for (node, slot, pair) in &targets.slots {
         let Some(Pair { new, old }) = *pair else {
             surging += 1;
             continue;
@@ -257,7 +257,7 @@ fn choose_surging<'w, 'a>(
         let stays = |old: &&DaemonPod<'_>| !old.member.is_preparing_delete() && !old.has_failed();
         let Some(old) = old.filter(stays) else { continue };
         match new {
-            None if !place.fit.should_run => {}
+            None if !slot.fit.should_run => {}
             None if !old.member.is_serving => choice.nodes.push(node),
             None => candidates.push(*node),
             Some(new) => {

@@ -51,7 +51,7 @@ impl<'a> DaemonPod<'a> {
 
 /// A Node, and the Pods on it and for it.
 #[derive(Clone, Debug)]
-pub(super) struct Place<'a> {
+pub(super) struct NodeSlot<'a> {
     pub(super) fit: Fit,
     /// The rolling selector matches the Node, or there is none.
     pub(super) is_selected: bool,
@@ -59,7 +59,7 @@ pub(super) struct Place<'a> {
     pub(super) pods: Vec<DaemonPod<'a>>,
 }
 
-impl<'a> Place<'a> {
+impl<'a> NodeSlot<'a> {
     /// The Pods that do not end.
     pub(super) fn alive(&self) -> impl Iterator<Item = &DaemonPod<'a>> {
         self.pods.iter().filter(|pod| !pod.is_terminating())
@@ -96,7 +96,7 @@ pub(super) struct Working<'a> {
     pub(super) history: Vec<&'a StoredRevision>,
     pub(super) update: &'a StoredRevision,
     /// The Nodes by name.
-    pub(super) places: BTreeMap<&'a str, Place<'a>>,
+    pub(super) slots: BTreeMap<&'a str, NodeSlot<'a>>,
     /// Pods that are for Nodes that do not exist, and on none.
     pub(super) lost: Vec<DaemonPod<'a>>,
     /// Pods that the selector does not match any more.
@@ -119,16 +119,16 @@ impl<'a> Working<'a> {
         moment: Moment,
     ) -> Self {
         let set = snapshot.workload;
-        let mut places: BTreeMap<&str, Place<'_>> = BTreeMap::new();
+        let mut slots: BTreeMap<&str, NodeSlot<'_>> = BTreeMap::new();
         for (name, node) in snapshot.nodes {
             let fit = requirements.fit(name, node);
-            places.insert(name, Place { fit, is_selected: true, pods: Vec::new() });
+            slots.insert(name, NodeSlot { fit, is_selected: true, pods: Vec::new() });
         }
-        let desired = places.values().filter(|place| place.fit.should_run).count();
+        let desired = slots.values().filter(|slot| slot.fit.should_run).count();
         let settings = Settings::of(&set.spec, desired);
         if let Some(selector) = &settings.selector {
-            for (name, place) in &mut places {
-                place.is_selected =
+            for (name, slot) in &mut slots {
+                slot.is_selected =
                     snapshot.nodes.get(*name).is_some_and(|node| selector.matches(&node.labels));
             }
         }
@@ -159,8 +159,8 @@ impl<'a> Working<'a> {
             let is_twin = twins.iter().any(|twin| rules.labels.is_at(pod, twin));
             member.is_updated |= is_twin;
             let pod = DaemonPod { is_new: member.is_updated || counted, is_twin, member };
-            match pod.pod().spec.node().and_then(|node| places.get_mut(node)) {
-                Some(place) => place.pods.push(pod),
+            match pod.pod().spec.node().and_then(|node| slots.get_mut(node)) {
+                Some(slot) => slot.pods.push(pod),
                 None if pod.pod().spec.node_name.is_empty() && pod.pod().spec.node().is_some() => {
                     lost.push(pod);
                 }
@@ -168,8 +168,8 @@ impl<'a> Working<'a> {
                 None => {}
             }
         }
-        for place in places.values_mut() {
-            place.pods.sort_by(|one, other| rank(one).cmp(&rank(other)));
+        for slot in slots.values_mut() {
+            slot.pods.sort_by(|one, other| rank(one).cmp(&rank(other)));
         }
         lost.sort_by(|one, other| one.name().cmp(other.name()));
         strangers.sort_by(|one, other| one.metadata.name.cmp(&other.metadata.name));
@@ -189,7 +189,7 @@ impl<'a> Working<'a> {
             settings,
             history,
             update,
-            places,
+            slots,
             lost,
             strangers,
             awaited: adoptable.iter().filter_map(|pod| pod.spec.node()).collect(),
@@ -210,12 +210,12 @@ impl<'a> Working<'a> {
 
     /// How many Nodes are to have a Pod.
     pub(super) fn desired(&self) -> usize {
-        self.places.values().filter(|place| place.fit.should_run).count()
+        self.slots.values().filter(|slot| slot.fit.should_run).count()
     }
 
     /// All Pods on Nodes that exist.
     pub(super) fn pods(&self) -> impl Iterator<Item = &DaemonPod<'a>> {
-        self.places.values().flat_map(|place| &place.pods)
+        self.slots.values().flat_map(|slot| &slot.pods)
     }
 }
 

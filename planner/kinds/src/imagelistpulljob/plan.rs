@@ -11,8 +11,8 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{json, to_value};
 
 use crate::workload::image_pull::{is_endless, of_list, with_defaults};
+use crate::workload::object_version::ObjectVersion;
 use crate::workload::owner::Owner;
-use crate::workload::seen::Seen;
 use crate::workload::status::merge_patch;
 use values::hash::{fnv1_32, safe_encode};
 
@@ -31,7 +31,7 @@ pub struct Plan {
     /// Labels of jobs to correct: names and merge patches.
     pub relabel: Vec<(String, String)>,
     /// Jobs to delete.
-    pub delete: Vec<Seen>,
+    pub delete: Vec<ObjectVersion>,
     /// The merge patch of its status.
     pub status: Option<String>,
     /// When to look again, even if nothing changes.
@@ -66,7 +66,7 @@ pub fn plan(list: &ImageListPullJob, owned: &[&ImagePullJob], now: Timestamp) ->
         let is_listed = list.spec.images.iter().any(|listed| listed == image);
         let is_equal = normal(&job.spec) == normal(&of_list(&list.spec, image));
         if !is_listed || !is_equal || jobs.contains_key(image) {
-            plan.delete.push(Seen::object(&job.metadata));
+            plan.delete.push(ObjectVersion::object(&job.metadata));
             continue;
         }
         plan.relabel.extend(label(&job.metadata, &hash).map(|patch| (job.metadata.name.clone(), patch)));

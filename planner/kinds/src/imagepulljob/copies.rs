@@ -12,7 +12,7 @@ use serde::de::IgnoredAny;
 use serde_json::{Map, Value, json};
 
 use super::Job;
-use crate::workload::seen::Seen;
+use crate::workload::object_version::ObjectVersion;
 use values::moment::Moment;
 
 /// The mode of copies that several jobs may share.
@@ -22,7 +22,7 @@ const BATCH: &str = "batch";
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Copy {
     /// Name, identity and version.
-    pub seen: Seen,
+    pub seen: ObjectVersion,
     /// The namespace.
     pub namespace: String,
     /// Namespace and name of the Secret that it is a copy of; empty where it is none.
@@ -42,7 +42,7 @@ impl Copy {
     /// The text is none.
     pub fn read(json: &str) -> Result<Self, serde_json::Error> {
         let object: Object<Option<IgnoredAny>, Option<IgnoredAny>> = serde_json::from_str(json)?;
-        let seen = Seen::object(&object.metadata);
+        let seen = ObjectVersion::object(&object.metadata);
         let ObjectMeta { namespace, mut annotations, deletion_timestamp, .. } = object.metadata;
         let mut take = |key: &str| annotations.remove(key).unwrap_or_default();
         let users = take(PULL_SECRET_REFERENCES);
@@ -187,7 +187,11 @@ mod tests {
 
     fn copy(name: &str, source: &str, users: &[&str]) -> Arc<Copy> {
         Arc::new(Copy {
-            seen: Seen { name: name.to_owned(), uid: "u".to_owned(), resource_version: "1".to_owned() },
+            seen: ObjectVersion {
+                name: name.to_owned(),
+                uid: "u".to_owned(),
+                resource_version: "1".to_owned(),
+            },
             namespace: "config".to_owned(),
             source: source.to_owned(),
             users: users.iter().map(|user| (*user).to_owned()).collect(),

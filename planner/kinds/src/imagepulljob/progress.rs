@@ -10,7 +10,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::{Job, Nodes};
 use crate::workload::image_pull::is_endless;
-use crate::workload::image_task::{Fate, fate, has_room, is_owned_by, status, task};
+use crate::workload::image_task::{TaskOutcome, fate, has_room, is_owned_by, status, task};
 use crate::workload::status::merge_patch;
 
 /// Shortest wait for a deadline.
@@ -77,9 +77,9 @@ impl<'n> Look<'n> {
             let task = task(node, &job.image).filter(|task| is_owned_by(task, &job.object.metadata.uid));
             let list = match task.map(|task| fate(status(node, &job.image.name, task), &word)) {
                 None => &mut look.waiting,
-                Some(Fate::Succeeded) => &mut look.succeeded,
-                Some(Fate::Failed) => &mut look.failed,
-                Some(Fate::Open) => &mut look.active,
+                Some(TaskOutcome::Succeeded) => &mut look.succeeded,
+                Some(TaskOutcome::Failed) => &mut look.failed,
+                Some(TaskOutcome::Open) => &mut look.active,
             };
             list.push(node);
         }

@@ -11,7 +11,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value, json};
 
 use crate::workload::image_task::{self, FAILED, SUCCEEDED, last_status, round, status};
-use crate::workload::seen::Seen;
+use crate::workload::object_version::ObjectVersion;
 use pod::node_fit::is_virtual;
 use values::event::{Event, warning};
 use values::moment::Moment;
@@ -76,7 +76,7 @@ pub enum Step {
     /// Create the NodeImage.
     Create(String),
     /// Delete it.
-    Delete(Seen),
+    Delete(ObjectVersion),
     /// Change labels and spec by this JSON Patch.
     Change(String),
     /// Change the status by this merge patch, and tell of what failed.
@@ -116,7 +116,7 @@ pub fn plan(
         return Plan::of(Step::Nothing);
     }
     if node.is_none() && !image.metadata.labels.contains_key(FAKE) {
-        return Plan::of(Step::Delete(Seen::object(&image.metadata)));
+        return Plan::of(Step::Delete(ObjectVersion::object(&image.metadata)));
     }
     let mut waits = Waits { now: moment.now, shortest: None };
     let labels = node.map(|node| &node.labels).filter(|labels| **labels != image.metadata.labels);

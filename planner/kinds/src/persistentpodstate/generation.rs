@@ -14,7 +14,7 @@ use api::kinds::persistentpodstate::{
 use api::kinds::shared::TargetReference;
 use serde_json::{Map, Value, json};
 
-use crate::workload::found::FoundWorkload;
+use crate::workload::resolved::ResolvedWorkload;
 use crate::workload::target::Workload;
 use values::event::{Event, warning};
 
@@ -49,7 +49,7 @@ pub enum Step {
 
 /// Plans what becomes of the PersistentPodState of a workload, which is read in this API version. `known` are those of
 /// the namespace.
-pub fn plan(workload: &FoundWorkload, api_version: &str, known: &[Arc<PersistentPodState>]) -> Step {
+pub fn plan(workload: &ResolvedWorkload, api_version: &str, known: &[Arc<PersistentPodState>]) -> Step {
     if workload.metadata.deletion_timestamp.is_some() {
         // It goes with its owner.
         return Step::Nothing;
@@ -94,18 +94,18 @@ fn refusal(message: String) -> Event {
 }
 
 /// Whether a workload asks for a PersistentPodState.
-pub fn asks(workload: &FoundWorkload) -> bool {
+pub fn asks(workload: &ResolvedWorkload) -> bool {
     workload.metadata.annotations.get(AUTO_GENERATE_PERSISTENT_POD_STATE) == Some("true")
 }
 
 /// Whether the workload controls the object: one that a user has made is left alone, and so is one of an earlier
 /// workload of the name, which is about to go.
-fn is_of(state: &PersistentPodState, workload: &FoundWorkload) -> bool {
+fn is_of(state: &PersistentPodState, workload: &ResolvedWorkload) -> bool {
     state.metadata.controller().is_some_and(|owner| *owner.uid == *workload.metadata.uid)
 }
 
 /// What the annotations ask for; `None` where they name no label.
-fn wanted(workload: &FoundWorkload, api_version: &str) -> Option<Spec> {
+fn wanted(workload: &ResolvedWorkload, api_version: &str) -> Option<Spec> {
     let annotations = &workload.metadata.annotations;
     let keys = |annotation: &str| -> Vec<String> {
         let parts = annotations.get(annotation).unwrap_or_default().split(',').map(str::trim);
@@ -158,8 +158,8 @@ fn list<T: serde::Serialize>(elements: &[T]) -> Value {
 }
 
 /// The object that is missing.
-fn object(workload: &FoundWorkload, api_version: &str, spec: &Spec) -> String {
-    let FoundWorkload { kind, metadata, .. } = workload;
+fn object(workload: &ResolvedWorkload, api_version: &str, spec: &Spec) -> String {
+    let ResolvedWorkload { kind, metadata, .. } = workload;
     let owner = json!({"apiVersion": api_version, "kind": kind, "name": metadata.name, "uid": metadata.uid,
         "controller": true});
     json!({

@@ -8,9 +8,9 @@ use api::features::{Feature, FeatureGates};
 use api::kinds::persistentpodstate::{PersistentPodState, PodState, RetentionPolicy, Spec, Status};
 use serde_json::{Map, Value, json};
 
-use crate::workload::found::FoundWorkload;
 use crate::workload::ordinal;
 use crate::workload::ordinals::{Ordinals, ReservedOrdinals};
+use crate::workload::resolved::ResolvedWorkload;
 use pod::node_fit::Nodes;
 use pod::observed::{ObservedPod, Pairs};
 
@@ -23,7 +23,7 @@ pub struct Snapshot<'a> {
     /// The PersistentPodState.
     pub state: &'a PersistentPodState,
     /// Its target; `None` where there is none.
-    pub workload: Option<&'a FoundWorkload>,
+    pub workload: Option<&'a ResolvedWorkload>,
     /// The Pods that the target owns.
     pub pods: &'a [Arc<ObservedPod>],
     /// The labels of all Nodes.
@@ -45,7 +45,7 @@ pub struct Plan {
 pub fn plan(snapshot: &Snapshot<'_>) -> Plan {
     let state = snapshot.state;
     let mut unknown_node = None;
-    let lives = |workload: &&FoundWorkload| workload.metadata.deletion_timestamp.is_none();
+    let lives = |workload: &&ResolvedWorkload| workload.metadata.deletion_timestamp.is_none();
     let pod_states = match snapshot.workload.filter(lives) {
         Some(workload) => remembered(snapshot, workload, &mut unknown_node),
         None => BTreeMap::new(),
@@ -56,7 +56,7 @@ pub fn plan(snapshot: &Snapshot<'_>) -> Plan {
 
 fn remembered(
     snapshot: &Snapshot<'_>,
-    workload: &FoundWorkload,
+    workload: &ResolvedWorkload,
     unknown_node: &mut Option<String>,
 ) -> BTreeMap<String, PodState> {
     let Snapshot { state, pods, nodes, gates, .. } = *snapshot;
@@ -84,7 +84,7 @@ fn remembered(
 }
 
 /// The ordinals of the Pods that a workload wants; `None` where nobody tells how many these are.
-fn ordinals(workload: &FoundWorkload, gates: &FeatureGates) -> Option<Ordinals> {
+fn ordinals(workload: &ResolvedWorkload, gates: &FeatureGates) -> Option<Ordinals> {
     let (start, reserved) = match &*workload.group {
         api::APPS_GROUP => {
             let starts = gates.enabled(Feature::StatefulSetStartOrdinal);

@@ -1,7 +1,7 @@
 //! What a change concerns (docs/behaviour/persistentpodstate.md#triggers).
 
 use super::generation::{ANNOTATIONS, asks};
-use crate::workload::found::FoundWorkload;
+use crate::workload::resolved::ResolvedWorkload;
 use pod::observed::ObservedPod;
 
 /// Whether a change of a Pod matters to what is remembered of it: it has become ready, is about to go, or is another
@@ -20,20 +20,20 @@ pub fn of_pod(old: Option<&ObservedPod>, new: Option<&ObservedPod>) -> bool {
 }
 
 /// Whether a change of a workload matters to what is remembered of its Pods: it has come or gone, or wants other Pods.
-pub fn of_records(old: Option<&FoundWorkload>, new: Option<&FoundWorkload>) -> bool {
-    let said = |workload: &FoundWorkload| {
+pub fn of_records(old: Option<&ResolvedWorkload>, new: Option<&ResolvedWorkload>) -> bool {
+    let said = |workload: &ResolvedWorkload| {
         let is_deleted = workload.metadata.deletion_timestamp.is_some();
-        let FoundWorkload { metadata, replicas, start_ordinal, reserved_ordinals, .. } = workload;
+        let ResolvedWorkload { metadata, replicas, start_ordinal, reserved_ordinals, .. } = workload;
         (metadata.uid.clone(), *replicas, *start_ordinal, reserved_ordinals.clone(), is_deleted)
     };
     old.map(said) != new.map(said)
 }
 
 /// Whether a change of a workload matters to the object that it asks for.
-pub fn of_generation(old: Option<&FoundWorkload>, new: Option<&FoundWorkload>) -> bool {
+pub fn of_generation(old: Option<&ResolvedWorkload>, new: Option<&ResolvedWorkload>) -> bool {
     match (old, new) {
         (Some(old), Some(new)) if old.metadata.uid == new.metadata.uid => {
-            let said = |workload: &FoundWorkload, key: &str| {
+            let said = |workload: &ResolvedWorkload, key: &str| {
                 workload.metadata.annotations.get(key).map(str::to_owned)
             };
             ANNOTATIONS.iter().any(|key| said(old, key) != said(new, key))
@@ -80,10 +80,10 @@ mod tests {
         }
     }
 
-    fn set(uid: &str, spec: &Value, annotations: &Value) -> FoundWorkload {
+    fn set(uid: &str, spec: &Value, annotations: &Value) -> ResolvedWorkload {
         let object =
             json!({"metadata": {"name": "web", "uid": uid, "annotations": annotations}, "spec": spec});
-        FoundWorkload::read("apps.kruise.io", "StatefulSet", &object.to_string()).unwrap()
+        ResolvedWorkload::read("apps.kruise.io", "StatefulSet", &object.to_string()).unwrap()
     }
 
     #[test]

@@ -5,7 +5,7 @@ use api::kinds::nodepodprobe::{API_VERSION, KIND, NodePodProbe, PodProbe};
 use serde::Serialize;
 
 use super::probed::{Probed, canonical};
-use crate::workload::seen::Seen;
+use crate::workload::object_version::ObjectVersion;
 
 /// A Node, as much of it as a NodePodProbe has to do with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub enum Step {
     /// Create the NodePodProbe.
     Create(String),
     /// Delete it.
-    Delete(Seen),
+    Delete(ObjectVersion),
     /// Change its spec by this merge patch.
     Change(String),
 }
@@ -50,7 +50,7 @@ pub fn step(name: &str, node: Option<Node>, known: Option<&NodePodProbe>, probed
         return Step::Nothing;
     }
     if node.is_none() {
-        return Step::Delete(Seen::object(&known.metadata));
+        return Step::Delete(ObjectVersion::object(&known.metadata));
     }
     let wanted = wanted();
     if comparable(&known.spec.pod_probes) == wanted { Step::Nothing } else { change(known, &wanted) }

@@ -9,8 +9,8 @@ use api::kinds::podunavailablebudget::PodUnavailableBudget;
 use jiff::Timestamp;
 
 use super::reason::Reason;
-use crate::workload::found::FoundWorkload;
 use crate::workload::namespaced::Entry;
+use crate::workload::resolved::ResolvedWorkload;
 use crate::workload::target::Workload;
 use pod::observed::ObservedPod;
 use pod::selector::PodSelector;
@@ -89,7 +89,7 @@ impl Scope {
     }
 
     /// Whether the Pods of a workload are counted: it is the target, or its Pods are selected.
-    pub(crate) fn counts_by(&self, workload: &FoundWorkload) -> bool {
+    pub(crate) fn counts_by(&self, workload: &ResolvedWorkload) -> bool {
         match &self.target {
             Some(target) => {
                 (&*target.group, &*target.kind, &*target.name)

@@ -15,7 +15,7 @@ use super::budget::{Scope, mark};
 use super::record::{self, Entry};
 use super::terms::{desired_available, given_total};
 use super::validation::conflict;
-use crate::workload::seen::Seen;
+use crate::workload::object_version::ObjectVersion;
 use pod::observed::ObservedPod;
 use pod::write::PodWrite;
 use values::event::{Event, normal, warning};
@@ -59,11 +59,11 @@ pub struct Plan {
     /// The merge patch of `/status`, with its preconditions; `None` where nothing differs.
     pub status: Option<String>,
     /// Pods to mark, with the write that does it.
-    pub marks: Vec<(Seen, PodWrite)>,
+    pub marks: Vec<(ObjectVersion, PodWrite)>,
     /// Events about the budget.
     pub events: Vec<Event>,
     /// Events about Pods.
-    pub pod_events: Vec<(Seen, Event)>,
+    pub pod_events: Vec<(ObjectVersion, Event)>,
     /// When to look again although nothing has changed.
     pub requeue_after: Option<Duration>,
 }
@@ -187,14 +187,14 @@ fn forget_outdated(
     status: &mut Status,
     snapshot: &Snapshot<'_>,
     now: Timestamp,
-    events: &mut Vec<(Seen, Event)>,
+    events: &mut Vec<(ObjectVersion, Event)>,
 ) -> Option<Timestamp> {
     let mut next: Option<Timestamp> = None;
     for Recorded { name, leaver, end } in recorded(status, snapshot) {
         match end {
             Some(end) if now < end => next = Some(next.map_or(end, |next| next.min(end))),
             _ => {
-                events.extend(leaver.map(|pod| (Seen::pod(pod), not_deleted(snapshot.budget))));
+                events.extend(leaver.map(|pod| (ObjectVersion::pod(pod), not_deleted(snapshot.budget))));
                 record::forget(status, &name);
             }
         }
@@ -212,7 +212,7 @@ fn not_deleted(budget: &PodUnavailableBudget) -> Event {
 }
 
 /// Pods that are not marked, or with a budget that is gone or can't protect them.
-fn marks(snapshot: &Snapshot<'_>, pods: &[&Arc<ObservedPod>]) -> Vec<(Seen, PodWrite)> {
+fn marks(snapshot: &Snapshot<'_>, pods: &[&Arc<ObservedPod>]) -> Vec<(ObjectVersion, PodWrite)> {
     let own = Scope::of(snapshot.budget);
     let name = &snapshot.budget.metadata.name;
     let others: Vec<Scope> = if pods.iter().any(|pod| mark(pod).is_some_and(|mark| mark != *name)) {
@@ -233,7 +233,7 @@ fn marks(snapshot: &Snapshot<'_>, pods: &[&Arc<ObservedPod>]) -> Vec<(Seen, PodW
             for annotation in [RELATED_PUB, RELATED_PUB_OLDER] {
                 write.set_annotation(annotation, name.as_str());
             }
-            (Seen::pod(pod), write)
+            (ObjectVersion::pod(pod), write)
         })
         .collect()
 }

@@ -10,7 +10,7 @@ use api::kinds::podunavailablebudget::PodUnavailableBudget;
 
 use super::available::{Availability, trace};
 use super::budget::{Scope, mark};
-use crate::workload::found::FoundWorkload;
+use crate::workload::resolved::ResolvedWorkload;
 use pod::observed::ObservedPod;
 
 /// Changes of Pods come in numbers: those of this time are counted, and written, together.
@@ -69,12 +69,12 @@ pub fn budgets_of(pod: &ObservedPod, budgets: &[Arc<PodUnavailableBudget>]) -> V
 /// The budgets, of those of its namespace, that count by a workload which has changed: they name it, or select its
 /// Pods. So what they want is lowered before the workload deletes Pods.
 pub fn of_workload(
-    old: Option<&FoundWorkload>,
-    new: Option<&FoundWorkload>,
+    old: Option<&ResolvedWorkload>,
+    new: Option<&ResolvedWorkload>,
     budgets: &[Arc<PodUnavailableBudget>],
 ) -> BTreeSet<String> {
     let counts =
-        |workload: &FoundWorkload| (workload.replicas, workload.metadata.deletion_timestamp.is_some());
+        |workload: &ResolvedWorkload| (workload.replicas, workload.metadata.deletion_timestamp.is_some());
     if old.map(counts) == new.map(counts) {
         return BTreeSet::new();
     }
@@ -160,9 +160,9 @@ mod tests {
             let labels = json!({"metadata": {"labels": {"app": "web"}}});
             let object =
                 json!({"metadata": {"name": "web"}, "spec": {"replicas": replicas, "template": labels}});
-            FoundWorkload::read("apps", "Deployment", &object.to_string()).unwrap()
+            ResolvedWorkload::read("apps", "Deployment", &object.to_string()).unwrap()
         };
-        let find = |old: Option<&FoundWorkload>, new: Option<&FoundWorkload>| {
+        let find = |old: Option<&ResolvedWorkload>, new: Option<&ResolvedWorkload>| {
             of_workload(old, new, &budgets()).into_iter().collect::<Vec<_>>()
         };
         let (three, four) = (workload(3), workload(4));

@@ -19,16 +19,16 @@ use values::verdict::{Denial, Verdict, refused};
 
 /// A creation to try out on the API server, by a dry run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rehearsal {
+pub struct DryRunCreation {
     /// The kind of the object.
     pub kind: ResourceKind,
     /// The object.
     pub object: String,
 }
 
-/// What came of a [`Rehearsal`].
+/// What came of a [`DryRunCreation`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Rehearsed {
+pub enum DryRunResult {
     /// The API server would take the object, or has one of this name.
     Accepted,
     /// Whether it would can't be tried out, for this reason.
@@ -45,7 +45,7 @@ pub enum Rehearsed {
 #[derive(Clone, Debug, Default)]
 pub struct Review {
     /// The creation to try out before the verdict.
-    pub rehearsal: Option<Rehearsal>,
+    pub rehearsal: Option<DryRunCreation>,
     errors: Vec<FieldError>,
     /// Those of the targets, which come after what the rehearsal tells.
     errors_of_targets: Vec<FieldError>,
@@ -93,7 +93,7 @@ impl Review {
                     self.errors.push(FieldError::invalid(path, &name, message));
                 }
                 _ => match resource.in_namespace(install_namespace) {
-                    Ok(object) => self.rehearsal = Some(Rehearsal { kind: resource.kind, object }),
+                    Ok(object) => self.rehearsal = Some(DryRunCreation { kind: resource.kind, object }),
                     Err(error) => {
                         let error = ResourceError::Unreadable(error.to_string());
                         self.errors.push(FieldError::internal(path, error.to_string()));
@@ -142,22 +142,22 @@ impl Review {
     }
 
     /// The answer, given what came of the rehearsal.
-    pub fn verdict(mut self, rehearsed: Rehearsed) -> Verdict {
+    pub fn verdict(mut self, rehearsed: DryRunResult) -> Verdict {
         let path = FieldPath::new("spec.resource");
         match rehearsed {
-            Rehearsed::Accepted => {}
-            Rehearsed::Unknown(reason) => {
+            DryRunResult::Accepted => {}
+            DryRunResult::Unknown(reason) => {
                 self.warnings.push(format!("{path} is not tried out: {reason}"));
             }
-            Rehearsed::Invalid(error) => {
+            DryRunResult::Invalid(error) => {
                 let message = format!("spec.resource is invalid: {error}");
                 self.errors.push(FieldError::invalid(path, "", message));
             }
-            Rehearsed::Forbidden(error) => {
+            DryRunResult::Forbidden(error) => {
                 let message = format!("spec.resource is forbidden: {error}");
                 self.errors.push(FieldError::forbidden(path, message));
             }
-            Rehearsed::Failed(error) => {
+            DryRunResult::Failed(error) => {
                 let message = format!("failed to dry-run validate spec.resource: {error}");
                 self.errors.push(FieldError::internal(path, message));
             }

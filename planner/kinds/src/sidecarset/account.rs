@@ -26,7 +26,7 @@ use super::explanation;
 use super::index::Entry;
 use super::inventory::Inventory;
 use super::matching::unselected;
-use super::rollout::{Apart, Hold, Plan, RolloutSet};
+use super::rollout::{ExclusionReason, Hold, Plan, RolloutSet};
 use super::subject::{digest, selection};
 use pod::observed::ObservedPod;
 use values::moment::rfc3339;
@@ -193,8 +193,8 @@ impl<'a> Case<'a> {
 /// Why a Pod that has sidecars of a SidecarSet has not the present ones; `None` where it has them, or gets
 /// them now.
 pub fn not_updated(set: &RolloutSet, plan: &Plan, pod: &ObservedPod) -> Option<Reason> {
-    if let Err(apart @ Apart::Lacks(_)) = set.belongs(pod) {
-        return Some(Reason::Apart(apart));
+    if let Err(apart @ ExclusionReason::Lacks(_)) = set.belongs(pod) {
+        return Some(Reason::ExclusionReason(apart));
     }
     let waiting = plan.waiting.iter().find(|waiting| waiting.pod.metadata.uid == pod.metadata.uid)?;
     Some(Reason::Hold(waiting.hold.clone()))
@@ -374,8 +374,8 @@ impl Findings {
     ) -> Self {
         let mut findings = Self::default();
         for pod in pods {
-            if let Err(apart @ Apart::Lacks(_)) = set.belongs(pod) {
-                findings.add(&Reason::Apart(apart), &pod.metadata.namespace, &pod.metadata.name);
+            if let Err(apart @ ExclusionReason::Lacks(_)) = set.belongs(pod) {
+                findings.add(&Reason::ExclusionReason(apart), &pod.metadata.namespace, &pod.metadata.name);
             }
         }
         // Each refusal names its Pod: one stands for all.

@@ -14,9 +14,9 @@ use api::sidecarset::{API_VERSION, KIND};
 
 use super::revision::data_of_spec;
 use super::rollout::{RolloutSet, record};
+use crate::workload::object_version::ObjectVersion;
 use crate::workload::owner::Owner;
 use crate::workload::revision::{Limit, RevisionStep, StoredRevision, Wanted, choose, obsolete, sorted};
-use crate::workload::seen::Seen;
 use pod::observed::ObservedPod;
 use values::canonical::CanonicalError;
 
@@ -32,7 +32,7 @@ pub struct Registration {
     /// custom version.
     pub step: Option<RevisionStep>,
     /// Revisions to delete, oldest first.
-    pub obsolete: Vec<Seen>,
+    pub obsolete: Vec<ObjectVersion>,
 }
 
 /// Plans the registration of the present sidecars. `stored` are the ControllerRevisions of `namespace`,

@@ -103,14 +103,14 @@ pub(crate) fn scope(selector: Option<&LabelSelector>) -> Vec<String> {
 /// All SidecarSets.
 #[derive(Clone, Debug, Default)]
 pub struct Index {
-    entries: BTreeMap<Arc<str>, (Arc<Entry>, Place)>,
+    entries: BTreeMap<Arc<str>, (Arc<Entry>, Position)>,
     scoped: HashMap<String, Bucket>,
     cluster: Bucket,
 }
 
 /// Where in a bucket an entry is.
 #[derive(Clone, Debug)]
-enum Place {
+enum Position {
     /// Under one label.
     Label { key: Arc<str>, values: Vec<Box<str>> },
     /// Among those that no single label can find.
@@ -135,25 +135,25 @@ impl Index {
     pub(crate) fn insert(&mut self, entry: Entry) {
         self.remove(entry.name());
         let entry = Arc::new(entry);
-        let place = self.place(&entry);
+        let position = self.position(&entry);
         if !entry.is_scoped() {
-            self.cluster.insert(&entry, &place);
+            self.cluster.insert(&entry, &position);
         }
         for namespace in &entry.scope {
-            self.scoped.entry(namespace.clone()).or_default().insert(&entry, &place);
+            self.scoped.entry(namespace.clone()).or_default().insert(&entry, &position);
         }
-        self.entries.insert(entry.name().into(), (entry, place));
+        self.entries.insert(entry.name().into(), (entry, position));
     }
 
     /// Forgets a SidecarSet.
     pub(crate) fn remove(&mut self, name: &str) {
-        let Some((entry, place)) = self.entries.remove(name) else { return };
+        let Some((entry, position)) = self.entries.remove(name) else { return };
         if !entry.is_scoped() {
-            self.cluster.remove(name, &place);
+            self.cluster.remove(name, &position);
         }
         for namespace in &entry.scope {
             let Some(bucket) = self.scoped.get_mut(namespace) else { continue };
-            bucket.remove(name, &place);
+            bucket.remove(name, &position);
             if bucket.is_empty() {
                 self.scoped.remove(namespace);
             }
@@ -211,8 +211,8 @@ impl Index {
     }
 
     /// Of the labels that a Pod must have, the one with the fewest SidecarSets under it.
-    fn place(&self, entry: &Entry) -> Place {
-        let Some(required) = entry.pods.required() else { return Place::Nowhere };
+    fn position(&self, entry: &Entry) -> Position {
+        let Some(required) = entry.pods.required() else { return Position::Nowhere };
         let cluster = (!entry.is_scoped()).then_some(&self.cluster);
         let scoped = entry.scope.iter().filter_map(|namespace| self.scoped.get(namespace));
         let buckets: Vec<&Bucket> = cluster.into_iter().chain(scoped).collect();
@@ -224,32 +224,32 @@ impl Index {
             Requirement::In(key, values) => Some((crowd(key, values), key, values)),
             _ => None,
         });
-        choices.min_by_key(|(crowd, _, _)| *crowd).map_or(Place::Unlabelled, |(_, key, values)| {
+        choices.min_by_key(|(crowd, _, _)| *crowd).map_or(Position::Unlabelled, |(_, key, values)| {
             let mut values = values.clone();
             values.sort();
             values.dedup();
-            Place::Label { key: key.clone(), values }
+            Position::Label { key: key.clone(), values }
         })
     }
 }
 
 impl Bucket {
-    fn insert(&mut self, entry: &Arc<Entry>, place: &Place) {
-        match place {
-            Place::Label { key, values } => {
+    fn insert(&mut self, entry: &Arc<Entry>, position: &Position) {
+        match position {
+            Position::Label { key, values } => {
                 let lists = self.labelled.entry(key.clone()).or_default();
                 for value in values {
                     lists.entry(value.clone()).or_default().push(entry.clone());
                 }
             }
-            Place::Unlabelled => self.unlabelled.push(entry.clone()),
-            Place::Nowhere => {}
+            Position::Unlabelled => self.unlabelled.push(entry.clone()),
+            Position::Nowhere => {}
         }
     }
 
-    fn remove(&mut self, name: &str, place: &Place) {
-        match place {
-            Place::Label { key, values } => {
+    fn remove(&mut self, name: &str, position: &Position) {
+        match position {
+            Position::Label { key, values } => {
                 let Some(lists) = self.labelled.get_mut(key) else { return };
                 for value in values {
                     if let Some(list) = lists.get_mut(value) {
@@ -261,8 +261,8 @@ impl Bucket {
                     self.labelled.remove(key);
                 }
             }
-            Place::Unlabelled => self.unlabelled.retain(|entry| entry.name() != name),
-            Place::Nowhere => {}
+            Position::Unlabelled => self.unlabelled.retain(|entry| entry.name() != name),
+            Position::Nowhere => {}
         }
     }
 

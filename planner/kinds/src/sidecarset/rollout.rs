@@ -45,9 +45,9 @@ mod difference;
 mod draft;
 mod hot;
 pub(in crate::sidecarset) mod record;
+mod rollout_pod;
 mod selection;
 mod set;
-mod standing;
 mod status;
 #[cfg(test)]
 mod tests;
@@ -55,12 +55,12 @@ mod trigger;
 mod upgrade;
 
 pub(in crate::sidecarset) use set::injected_names;
-pub use set::{Apart, RolloutSet, injected};
+pub use set::{ExclusionReason, RolloutSet, injected};
 pub use trigger::{Trigger, trigger};
 
 use difference::Differences;
 use draft::Draft;
-use standing::Standing;
+use rollout_pod::RolloutPod;
 
 /// How many Pods a summary names for each reason.
 const NAMED_PODS: usize = 3;
@@ -241,7 +241,7 @@ impl Plan {
 
 /// Whether the Pod was given other sidecars than the present ones, and may get these.
 pub fn is_outdated(set: &RolloutSet, pod: &ObservedPod) -> bool {
-    !set.strategy.never && set.belongs(pod).is_ok() && !standing::is_updated(set, pod)
+    !set.strategy.never && set.belongs(pod).is_ok() && !rollout_pod::is_updated(set, pod)
 }
 
 /// Plans the next writes of a rollout (docs/behaviour/sidecarset.md#reconcile).
@@ -257,7 +257,7 @@ pub fn plan_around(snapshot: &Snapshot<'_>, refused: &Refused, now: Timestamp) -
         return Plan::default();
     }
     let belonging = snapshot.pods.iter().filter(|pod| set.belongs(pod).is_ok());
-    let mut standings: Vec<Standing> = belonging.map(|pod| Standing::of(set, pod)).collect();
+    let mut standings: Vec<RolloutPod> = belonging.map(|pod| RolloutPod::of(set, pod)).collect();
     standings.sort_by(|left, right| {
         let (left, right) = (&left.pod.metadata, &right.pod.metadata);
         (&left.namespace, &left.name).cmp(&(&right.namespace, &right.name))
@@ -273,7 +273,7 @@ pub fn plan_around(snapshot: &Snapshot<'_>, refused: &Refused, now: Timestamp) -
     }
     // What was begun is finished, even while paused: else two live twins stay
     // (docs/behaviour/sidecarset.md#reset-step).
-    let writable = |standing: &&Standing| !refused.contains_key(&standing.pod.metadata.uid);
+    let writable = |standing: &&RolloutPod| !refused.contains_key(&standing.pod.metadata.uid);
     plan.pods.extend(standings.iter().filter(writable).filter_map(|standing| reset(set, standing, now)));
     if set.strategy.paused {
         plan.waiting = all_wait(Hold::Paused);
@@ -283,7 +283,7 @@ pub fn plan_around(snapshot: &Snapshot<'_>, refused: &Refused, now: Timestamp) -
     plan
 }
 
-fn reset(set: &RolloutSet, standing: &Standing, now: Timestamp) -> Option<PodUpdate> {
+fn reset(set: &RolloutSet, standing: &RolloutPod, now: Timestamp) -> Option<PodUpdate> {
     if !standing.view.reset_due {
         return None;
     }
@@ -297,7 +297,7 @@ fn reset(set: &RolloutSet, standing: &Standing, now: Timestamp) -> Option<PodUpd
 fn upgrade(
     plan: &mut Plan,
     snapshot: &Snapshot<'_>,
-    standings: &[Standing],
+    standings: &[RolloutPod],
     refused: &Refused,
     now: Timestamp,
 ) {

@@ -15,9 +15,9 @@ use super::identity::claim_name;
 use super::settings::Retention;
 use crate::workload::action::{Action, ClaimReason};
 use crate::workload::children::{Claim, ClaimSpec};
+use crate::workload::object_version::ObjectVersion;
 use crate::workload::recipe::{claim_names, claim_volumes, likely_claims};
 use crate::workload::revision::StoredRevision;
-use crate::workload::seen::Seen;
 use crate::workload::snapshot::Snapshot;
 use pod::observed::{ObservedPod, Pairs};
 use values::quantity::{Format, Quantity};
@@ -325,7 +325,7 @@ fn write(
     resources: Option<&Raw>,
     reason: ClaimReason,
 ) -> Action {
-    let claim = Seen::of(&claim.metadata);
+    let claim = ObjectVersion::of(&claim.metadata);
     metadata.insert("uid".to_owned(), json!(claim.uid));
     metadata.insert("resourceVersion".to_owned(), json!(claim.resource_version));
     let patch = match resources {

@@ -5,8 +5,8 @@ use api::labels::{RESERVED_POD, UNITED_REVISION};
 use jiff::{SignedDuration, Timestamp};
 
 use super::Strategy;
-use super::found::Place;
-use crate::workload::seen::Seen;
+use super::subset_workloads::SubsetWorkload;
+use crate::workload::object_version::ObjectVersion;
 use pod::observed::ObservedPod;
 
 #[cfg(test)]
@@ -67,13 +67,13 @@ pub(super) struct Judgement {
     /// The same, and reserved ones that the scheduler has not looked at yet.
     pub(super) unplaced: i32,
     /// Pods whose label is to say whether they are reserved.
-    pub(super) labels: Vec<(Seen, bool)>,
+    pub(super) labels: Vec<(ObjectVersion, bool)>,
     /// When to look again.
     pub(super) again: Option<Timestamp>,
 }
 
 impl Judgement {
-    fn look_again(&mut self, time: Timestamp) {
+    fn requeue_at(&mut self, time: Timestamp) {
         self.again = [self.again, Some(time)].into_iter().flatten().min();
     }
 }
@@ -93,7 +93,7 @@ pub(super) fn of_grown_subset(known: Option<&Condition>, now: Timestamp) -> Cond
 /// Judges a subset by its workload, its Pods, and its condition so far.
 pub(super) fn judge(
     rules: &Rules<'_>,
-    place: &Place<'_>,
+    place: &SubsetWorkload<'_>,
     known: Option<&Condition>,
     partition: i32,
 ) -> Judgement {
@@ -110,7 +110,7 @@ pub(super) fn judge(
 }
 
 /// Without room for a Pod the subset gets no further ones for a while.
-fn by_time(rules: &Rules<'_>, place: &Place<'_>, mut judgement: Judgement) -> Judgement {
+fn by_time(rules: &Rules<'_>, place: &SubsetWorkload<'_>, mut judgement: Judgement) -> Judgement {
     let duration = rules.patience.1;
     let set = |status, reason, message: &str, judgement: &mut Judgement| {
         let known = judgement.condition.as_ref();
@@ -121,7 +121,7 @@ fn by_time(rules: &Rules<'_>, place: &Place<'_>, mut judgement: Judgement) -> Ju
         let until = after(since.and_then(api::kinds::Time::timestamp).unwrap_or(rules.now), duration);
         if rules.now < until {
             judgement.is_unschedulable = true;
-            judgement.look_again(until);
+            judgement.requeue_at(until);
             return judgement;
         }
         let message = format!("unschedulable subset recovered after {duration}.000000 seconds");
@@ -133,21 +133,26 @@ fn by_time(rules: &Rules<'_>, place: &Place<'_>, mut judgement: Judgement) -> Ju
     let mut has_timed_out = false;
     for pod in place.active() {
         match room(rules, pod) {
-            Room::Found => {}
-            Room::Awaited(until) => judgement.look_again(until),
+            Room::SubsetWorkloads => {}
+            Room::Awaited(until) => judgement.requeue_at(until),
             Room::Lacking => has_timed_out = true,
         }
     }
     if has_timed_out {
         judgement.is_unschedulable = true;
-        judgement.look_again(after(rules.now, duration));
+        judgement.requeue_at(after(rules.now, duration));
         set(ConditionStatus::False, RESCHEDULE, "timeout pending pods found", &mut judgement);
     }
     judgement
 }
 
 /// Each Pod is reserved or not.
-fn by_pods(rules: &Rules<'_>, place: &Place<'_>, partition: i32, mut judgement: Judgement) -> Judgement {
+fn by_pods(
+    rules: &Rules<'_>,
+    place: &SubsetWorkload<'_>,
+    partition: i32,
+    mut judgement: Judgement,
+) -> Judgement {
     let living: Vec<_> = place.active().collect();
     let old = living.iter().filter(|pod| pod.label(UNITED_REVISION) != Some(rules.updated)).count();
     let keeps_old = i32::try_from(old).unwrap_or(i32::MAX) <= partition;
@@ -157,7 +162,7 @@ fn by_pods(rules: &Rules<'_>, place: &Place<'_>, partition: i32, mut judgement: 
             count(rules, pod, &mut judgement);
         }
         if pod.label(RESERVED_POD) != Some(if is_reserved { "true" } else { "false" }) {
-            judgement.labels.push((Seen::pod(pod), is_reserved));
+            judgement.labels.push((ObjectVersion::pod(pod), is_reserved));
         }
     }
     judgement.is_unschedulable = judgement.reserved > 0;
@@ -186,7 +191,7 @@ fn is_reserved(rules: &Rules<'_>, pod: &ObservedPod, keeps_old: bool, judgement:
     if is_updated {
         let room = room(rules, pod);
         if let Room::Awaited(until) = room {
-            judgement.look_again(until);
+            judgement.requeue_at(until);
         }
         return matches!(room, Room::Lacking);
     }
@@ -195,7 +200,7 @@ fn is_reserved(rules: &Rules<'_>, pod: &ObservedPod, keeps_old: bool, judgement:
     }
     let until = rules.updated_since.map(|since| after(since, rules.patience.0));
     let waits = until.filter(|until| rules.now <= *until);
-    waits.into_iter().for_each(|until| judgement.look_again(until));
+    waits.into_iter().for_each(|until| judgement.requeue_at(until));
     waits.is_none()
 }
 
@@ -215,13 +220,13 @@ fn is_trusted(rules: &Rules<'_>, pod: &ObservedPod, judgement: &mut Judgement) -
     }
     let ready = pod.condition("Ready").filter(|ready| is_running && &*ready.status == "True");
     let since = ready.and_then(|ready| ready.last_transition_time).unwrap_or(rules.now);
-    judgement.look_again(after(since, duration));
+    judgement.requeue_at(after(since, duration));
     false
 }
 
 /// Whether a Pod has found room.
 enum Room {
-    Found,
+    SubsetWorkloads,
     /// The scheduler has found none, and may go on until then.
     Awaited(Timestamp),
     Lacking,
@@ -240,7 +245,7 @@ fn is_refused(pod: &ObservedPod) -> bool {
 
 fn room(rules: &Rules<'_>, pod: &ObservedPod) -> Room {
     if !is_refused(pod) {
-        return Room::Found;
+        return Room::SubsetWorkloads;
     }
     let until = after(pod.metadata.creation_timestamp.unwrap_or(rules.now), rules.patience.0);
     if until < rules.now { Room::Lacking } else { Room::Awaited(until) }

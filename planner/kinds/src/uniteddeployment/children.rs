@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 
 pub use super::kind::ChildKind;
 use super::rollout::Rollout;
-use crate::workload::seen::Seen;
+use crate::workload::object_version::ObjectVersion;
 use pod::observed::ObservedPod;
 
 /// A workload that a UnitedDeployment owns, or that nobody does and whose labels name a subset.
@@ -143,8 +143,8 @@ impl Child {
     }
 
     /// The state that was looked at.
-    pub fn seen(&self) -> Seen {
-        Seen {
+    pub fn seen(&self) -> ObjectVersion {
+        ObjectVersion {
             name: self.name.to_string(),
             uid: self.uid.to_string(),
             resource_version: self.resource_version.to_string(),

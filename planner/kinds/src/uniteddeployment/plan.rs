@@ -11,17 +11,17 @@ use super::Strategy;
 use super::adaptive::{self, Judgement};
 use super::allocation::{Shares, allocate};
 use super::children::{Child, ChildKind};
-use super::found::{Found, Place};
 use super::revision::{data_of, is_of_united};
 use super::rollout::Rollout;
 use super::scene::{Conditions, Judgements, Scene};
 pub use super::snapshot::Snapshot;
 use super::status::{Draft, sum_up, tell_revision, updated_since};
+use super::subset_workloads::{SubsetWorkload, SubsetWorkloads};
 use super::template::{Allowance, Target, new_child};
+use crate::workload::object_version::ObjectVersion;
 use crate::workload::ordinal;
 use crate::workload::owner::{Owner, adoption};
 use crate::workload::revision::{self, Choice, HISTORY_LIMIT, Limit, RevisionStep, StoredRevision, Wanted};
-use crate::workload::seen::Seen;
 use values::event::{Event, warning};
 use values::moment::just_after;
 use values::selector::Selector;
@@ -37,7 +37,7 @@ pub mod world;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PatchOf {
     /// The object.
-    pub seen: Seen,
+    pub seen: ObjectVersion,
     /// The merge patch, with its preconditions.
     pub patch: String,
 }
@@ -57,7 +57,7 @@ pub struct Plan {
     /// Write this revision, and plan anew.
     pub revision: Option<RevisionStep>,
     /// Revisions to delete.
-    pub obsolete: Vec<Seen>,
+    pub obsolete: Vec<ObjectVersion>,
     /// Workloads that nobody manages and that belong to it from now on.
     pub adoptions: Vec<(ChildKind, PatchOf)>,
     /// Labels of Pods.
@@ -66,11 +66,11 @@ pub struct Plan {
     pub creations: Vec<Creation>,
     /// Workloads to delete: of subsets that are gone, of another kind, and second ones of a subset. Not after a creation that
     /// failed.
-    pub deletions: Vec<(ChildKind, Seen)>,
+    pub deletions: Vec<(ChildKind, ObjectVersion)>,
     /// Workloads to bring up to date, by subset. Not after a creation or deletion that failed.
-    pub updates: Vec<(Seen, Target)>,
+    pub updates: Vec<(ObjectVersion, Target)>,
     /// Pods of StatefulSets that keep them from their update.
-    pub stuck: Vec<Seen>,
+    pub stuck: Vec<ObjectVersion>,
     /// The status, but for what comes of all this; beside a revision the one to tell where that can't be written.
     pub status: Option<Draft>,
     /// What to tell.
@@ -129,7 +129,7 @@ fn history<'a>(snapshot: &Snapshot<'a>) -> Vec<&'a StoredRevision> {
 }
 
 /// Revisions of its own that are beyond the limit.
-fn obsolete(scene: &Scene<'_>, history: &[&StoredRevision]) -> Vec<Seen> {
+fn obsolete(scene: &Scene<'_>, history: &[&StoredRevision]) -> Vec<ObjectVersion> {
     let own = history.iter().copied().filter(|stored| stored.metadata.controller().is_some());
     let limit = Limit::All(scene.united.spec.revision_history_limit.unwrap_or(HISTORY_LIMIT).max(0));
     let is_used = |known: &StoredRevision| [scene.updated, scene.current].contains(&known.name());
@@ -165,7 +165,7 @@ fn wanted<'a>(
     if let Some(known) = choice.stored.map(|stored| &stored.metadata)
         && known.controller().is_none()
     {
-        let revision = Seen::object(known);
+        let revision = ObjectVersion::object(known);
         let patch = adoption(&revision, &known.owner_references, &owner);
         choice.step = Some(RevisionStep::Patch { revision, patch });
     }
@@ -203,7 +203,7 @@ fn unchanged(scene: &Scene<'_>, judgements: Judgements, conditions: &Conditions)
 }
 
 /// What is wrong with workloads that are left alone.
-fn complaint(found: &Found<'_>) -> Option<String> {
+fn complaint(found: &SubsetWorkloads<'_>) -> Option<String> {
     let names: Vec<String> =
         found.nameless.iter().map(|child| format!("{} {}", child.kind.display_name(), child.name)).collect();
     let message = format!("no subset is known of {}: label {SUBSET_NAME} is missing", names.join(", "));
@@ -299,7 +299,7 @@ fn rollout_of_waiting(scene: &Scene<'_>) -> Option<Rollout> {
 
 /// How many Pods more than its template says a workload may have unavailable, for those that will not be ready soon. What it
 /// has stays while the scheduler has not looked at all of them.
-fn lacking(place: &Place<'_>, judgement: &Judgement, own: i32) -> i32 {
+fn lacking(place: &SubsetWorkload<'_>, judgement: &Judgement, own: i32) -> i32 {
     let child = place.child;
     let known = child.rollout.max_unavailable(child.kind, child.replicas).unwrap_or(own);
     known.saturating_sub(own).clamp(judgement.stuck, judgement.unplaced)
@@ -343,7 +343,7 @@ fn differs(child: &Child, target: &Target) -> bool {
         || target.allowance.is_some_and(|allowance| limit.is_some_and(|limit| limit != allowance.sum()))
 }
 
-fn reservation(seen: &Seen, reserved: bool) -> PatchOf {
+fn reservation(seen: &ObjectVersion, reserved: bool) -> PatchOf {
     let mut labels = Map::new();
     labels.insert(RESERVED_POD.to_owned(), reserved.to_string().into());
     let patch = json!({"metadata": {"uid": seen.uid, "labels": labels}}).to_string();
@@ -351,7 +351,7 @@ fn reservation(seen: &Seen, reserved: bool) -> PatchOf {
 }
 
 /// Pods that a StatefulSet would wait for for ever: they are to be updated, and are not ready at an older revision.
-fn stuck(scene: &Scene<'_>, updates: &[(Seen, Target)]) -> Vec<Seen> {
+fn stuck(scene: &Scene<'_>, updates: &[(ObjectVersion, Target)]) -> Vec<ObjectVersion> {
     let settled = scene.found.places.values().filter(|place| {
         let child = place.child;
         let is_up_to_date = !updates.iter().any(|(seen, _)| *seen.uid == *child.uid);
@@ -368,5 +368,5 @@ fn stuck(scene: &Scene<'_>, updates: &[(Seen, Target)]) -> Vec<Seen> {
             is_due && is_old && !pod.is_ready() && pod.metadata.deletion_timestamp.is_none()
         })
     });
-    stuck.map(|pod| Seen::pod(pod)).collect()
+    stuck.map(|pod| ObjectVersion::pod(pod)).collect()
 }

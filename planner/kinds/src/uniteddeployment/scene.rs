@@ -10,8 +10,8 @@ use jiff::Timestamp;
 use super::adaptive::{self, Judgement, Rules};
 use super::allocation::Present;
 use super::children::ChildKind;
-use super::found::{Found, found};
 use super::snapshot::Snapshot;
+use super::subset_workloads::{SubsetWorkloads, found};
 use super::{Strategy, patience, strategy};
 use crate::workload::revision::StoredRevision;
 
@@ -31,7 +31,7 @@ pub(super) struct Scene<'a> {
     pub(super) updated: &'a str,
     /// When the newest revision was created, where that is known.
     created: Option<Timestamp>,
-    pub(super) found: Found<'a>,
+    pub(super) found: SubsetWorkloads<'a>,
     pub(super) now: Timestamp,
 }
 

@@ -9,8 +9,8 @@ use api::labels::{RESERVED_POD, UNITED_REVISION};
 use jiff::Timestamp;
 
 use super::allocation::Shares;
-use super::found::Place;
 use super::scene::{Conditions, Judgements, Scene};
+use super::subset_workloads::SubsetWorkload;
 use super::{REPLICAS, Strategy};
 use crate::workload::status::{merge_patch, selector_text};
 use pod::observed::ObservedPod;
@@ -86,7 +86,7 @@ pub(super) fn sum_up(
     let Scene { united, current, updated, .. } = *scene;
     let reserves = scene.strategy == Strategy::Reserving;
     let places = || scene.found.places.iter();
-    let sum = |number: &dyn Fn(&str, &Place<'_>) -> i32| {
+    let sum = |number: &dyn Fn(&str, &SubsetWorkload<'_>) -> i32| {
         places().map(|(name, place)| number(name, place)).fold(0, i32::saturating_add)
     };
     let waiting = sum(&|name, _| judgements.get(name).map_or(0, |judgement| judgement.reserved));

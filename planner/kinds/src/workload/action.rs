@@ -4,7 +4,7 @@
 use std::fmt;
 
 use crate::workload::new_pod::NewClaim;
-use crate::workload::seen::Seen;
+use crate::workload::object_version::ObjectVersion;
 use pod::observed::ObservedPod;
 use pod::write::PodWrite;
 use values::event::{Event, normal, warning};
@@ -97,9 +97,9 @@ pub enum Action {
     /// Delete the Pod, with UID and resource version as preconditions, then its claims.
     DeletePod {
         /// The Pod.
-        pod: Seen,
+        pod: ObjectVersion,
         /// Its claims.
-        claims: Vec<Seen>,
+        claims: Vec<ObjectVersion>,
         /// Why.
         reason: DeleteReason,
     },
@@ -107,7 +107,7 @@ pub enum Action {
     /// one with that which the one before returned. The first failure ends them.
     WritePod {
         /// The Pod.
-        pod: Seen,
+        pod: ObjectVersion,
         /// What to write, in this order.
         writes: Vec<PodWrite>,
         /// Why.
@@ -125,7 +125,7 @@ pub enum Action {
     /// Change a claim: send this strategic merge patch.
     WriteClaim {
         /// The claim.
-        claim: Seen,
+        claim: ObjectVersion,
         /// The Pod that it belongs to.
         pod: String,
         /// The patch, with its preconditions.
@@ -134,12 +134,12 @@ pub enum Action {
         reason: ClaimReason,
     },
     /// Delete a claim that no Pod has.
-    DeleteClaim(Seen),
+    DeleteClaim(ObjectVersion),
     /// Let a claim go with a Pod that ends, has ended or is to be deleted, or no more: send this strategic
     /// merge patch.
     HandOverClaim {
         /// The claim.
-        claim: Seen,
+        claim: ObjectVersion,
         /// The Pod that it goes with; empty where it stays.
         pod: String,
         /// The patch, with its preconditions.
@@ -163,7 +163,7 @@ pub enum Action {
         /// Its kind.
         kind: ChildKind,
         /// The object.
-        child: Seen,
+        child: ObjectVersion,
         /// The patch, with its preconditions.
         patch: String,
     },
@@ -173,7 +173,7 @@ pub enum Action {
         /// Its kind.
         kind: ChildKind,
         /// The object.
-        child: Seen,
+        child: ObjectVersion,
         /// The patch, with its preconditions.
         patch: String,
     },
@@ -182,7 +182,7 @@ pub enum Action {
         /// Its kind.
         kind: ChildKind,
         /// The object.
-        child: Seen,
+        child: ObjectVersion,
     },
 }
 
@@ -198,12 +198,12 @@ pub enum Part<'a> {
 impl Action {
     /// Deletes the Pod as it was looked at, which has no claims of its own.
     pub(crate) fn delete_pod(pod: &ObservedPod, reason: DeleteReason) -> Self {
-        Self::DeletePod { pod: Seen::pod(pod), claims: Vec::new(), reason }
+        Self::DeletePod { pod: ObjectVersion::pod(pod), claims: Vec::new(), reason }
     }
 
     /// Writes to the Pod as it was looked at; no update begins.
     pub(crate) fn write_pod(pod: &ObservedPod, writes: Vec<PodWrite>, reason: WriteReason) -> Self {
-        Self::WritePod { pod: Seen::pod(pod), writes, reason, revision: String::new() }
+        Self::WritePod { pod: ObjectVersion::pod(pod), writes, reason, revision: String::new() }
     }
 
     /// The name of the object that changes.
@@ -230,7 +230,7 @@ impl Action {
     }
 
     /// The Pod whose update it begins.
-    pub fn updated_pod(&self) -> Option<&Seen> {
+    pub fn updated_pod(&self) -> Option<&ObjectVersion> {
         match self {
             Self::WritePod {
                 pod,

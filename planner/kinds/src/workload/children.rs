@@ -4,8 +4,8 @@ use api::labels::CLONESET_INSTANCE_ID;
 use serde::{Deserialize, Serialize};
 
 use super::action::ChildKind;
+use super::object_version::ObjectVersion;
 use super::ordinal;
-use super::seen::Seen;
 use pod::observed::{Pairs, PodCondition, PodMetadata, Resources};
 
 /// A PersistentVolumeClaim, as much of it as is read here.
@@ -80,5 +80,5 @@ pub struct Child {
     /// Its kind.
     pub kind: ChildKind,
     /// The object.
-    pub seen: Seen,
+    pub seen: ObjectVersion,
 }

@@ -24,7 +24,7 @@ const NOT_FOR: &str = "not for ";
 
 /// What a task has come to for one of its owners.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub enum TaskOutcome {
     /// It has not ended.
     Open,
     /// The owner has the image.
@@ -44,15 +44,15 @@ pub fn refusal(owners: &[String], error: &str) -> String {
 }
 
 /// What a status says to an owner: its phase is that of the owners that its message names.
-pub fn fate(status: Option<&TagStatus>, owner: &str) -> Fate {
-    let Some(status) = status else { return Fate::Open };
+pub fn fate(status: Option<&TagStatus>, owner: &str) -> TaskOutcome {
+    let Some(status) = status else { return TaskOutcome::Open };
     let named = status.message.strip_prefix(NOT_FOR).and_then(|rest| rest.split_once(": "));
     let is_other = named.is_some_and(|(names, _)| names.split(", ").all(|name| name != owner));
     match status.phase.as_str() {
-        _ if is_other => Fate::Succeeded,
-        SUCCEEDED => Fate::Succeeded,
-        FAILED => Fate::Failed,
-        _ => Fate::Open,
+        _ if is_other => TaskOutcome::Succeeded,
+        SUCCEEDED => TaskOutcome::Succeeded,
+        FAILED => TaskOutcome::Failed,
+        _ => TaskOutcome::Open,
     }
 }
 

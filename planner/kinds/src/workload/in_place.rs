@@ -11,8 +11,8 @@ use jiff::Timestamp;
 use super::action::{Action, WriteReason};
 use super::compared_template;
 use super::member::Member;
+use super::object_version::ObjectVersion;
 use super::revision::StoredRevision;
-use super::seen::Seen;
 use super::snapshot::Refusal;
 use pod::inplace::{self, Incomplete, Progress, Reason, Rules, UpdateSpec};
 use pod::lifecycle::{self, BeforeUpdate, Flavour, State};
@@ -141,7 +141,7 @@ impl Updates<'_> {
     pub fn specify_delete(&self, member: &Member<'_>, target: &StoredRevision, step: &mut UpdateStep) {
         let label = lifecycle::specify_delete(member.pod);
         step.actions.extend(label.map(|label| Action::WritePod {
-            pod: Seen::pod(member.pod),
+            pod: ObjectVersion::pod(member.pod),
             writes: vec![label],
             reason: WriteReason::Recreate,
             revision: target.name().to_owned(),
@@ -160,7 +160,7 @@ impl Updates<'_> {
         let pod = member.pod;
         let way = policy.way(pod);
         let write = |writes, reason| Action::WritePod {
-            pod: Seen::pod(pod),
+            pod: ObjectVersion::pod(pod),
             writes,
             reason,
             revision: policy.target.name().to_owned(),

@@ -5,9 +5,9 @@ use api::meta::OwnerReference;
 
 use super::action::{Action, CONTROLLER_REVISION, WriteReason};
 use super::kind::Workload;
+use super::object_version::ObjectVersion;
 use super::owner::adoption;
 use super::revision::StoredRevision;
-use super::seen::Seen;
 use pod::observed::ObservedPod;
 use pod::write::{OwnerChange, PodWrite};
 
@@ -48,7 +48,7 @@ impl Membership {
     ) -> impl Iterator<Item = Action> + 'a {
         let orphans = history.iter().filter(|revision| revision.metadata.controller().is_none());
         orphans.map(|revision| {
-            let child = Seen::object(&revision.metadata);
+            let child = ObjectVersion::object(&revision.metadata);
             let patch = adoption(&child, &revision.metadata.owner_references, &self.owner);
             Action::AdoptChild { kind: CONTROLLER_REVISION, child, patch }
         })

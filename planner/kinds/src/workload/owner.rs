@@ -6,7 +6,7 @@ use api::raw_object::{RawNode, RawObject};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::seen::Seen;
+use super::object_version::ObjectVersion;
 
 /// An owner reference that makes the owner the controller.
 #[derive(Clone, Copy, Debug, Serialize)]
@@ -56,7 +56,7 @@ impl<'a> Owner<'a> {
 
 /// The merge patch by which an object, which nobody manages, belongs to this owner too. It holds for this state of the object
 /// only.
-pub(crate) fn adoption(seen: &Seen, known: &[OwnerReference], owner: &impl Serialize) -> String {
+pub(crate) fn adoption(seen: &ObjectVersion, known: &[OwnerReference], owner: &impl Serialize) -> String {
     let owners: Vec<Value> = known.iter().map(|known| json!(known)).chain([json!(owner)]).collect();
     let metadata =
         json!({"ownerReferences": owners, "uid": seen.uid, "resourceVersion": seen.resource_version});

@@ -10,8 +10,8 @@ use super::action::Action;
 use super::conditions::condition;
 use super::explanation::{Blocker, Explanation};
 use super::kind::{Workload, WorkloadStatus};
+use super::object_version::ObjectVersion;
 use super::revision::RevisionStep;
-use super::seen::Seen;
 use super::status::StatusPlan;
 use values::event::Event;
 
@@ -59,7 +59,7 @@ pub struct Plan<S> {
     /// A JSON patch of the workload itself, with its preconditions.
     pub owner_patch: Option<String>,
     /// Revisions to delete.
-    pub obsolete_revisions: Vec<Seen>,
+    pub obsolete_revisions: Vec<ObjectVersion>,
     /// Events that do not hang on the success of an action.
     pub events: Vec<Event>,
     /// When to look again though nothing happens.

@@ -23,9 +23,9 @@ use serde::{Deserialize, Serialize};
 use crate::workload::action::{Action, CONTROLLER_REVISION, IMAGE_PULL_JOB};
 use crate::workload::children::Child;
 use crate::workload::kind::{Workload, WorkloadStatus};
+use crate::workload::object_version::ObjectVersion;
 use crate::workload::owner::Owner;
 use crate::workload::revision::{RevisionData, StoredRevision};
-use crate::workload::seen::Seen;
 use crate::workload::snapshot::Snapshot;
 use pod::revision_labels::short_hash;
 use values::canonical::CanonicalError;
@@ -192,7 +192,7 @@ pub fn clear(children: &[Arc<Child>]) -> Vec<Action> {
 /// Puts a label `true` on the update revision, whichever version of it is stored, so that the question is not
 /// asked again.
 fn mark(revision: &StoredRevision, label: &str) -> Action {
-    let child = Seen::object(&revision.metadata);
+    let child = ObjectVersion::object(&revision.metadata);
     let uid = values::json_patch::string(&child.uid);
     let patch = format!(r#"{{"metadata":{{"uid":{uid},"labels":{{"{label}":"true"}}}}}}"#);
     Action::PatchChild { kind: CONTROLLER_REVISION, child, patch }

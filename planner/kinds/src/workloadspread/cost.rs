@@ -8,7 +8,7 @@ use api::annotations::POD_DELETION_COST;
 use api::kinds::workloadspread::Subset;
 
 use super::spread::{Maximum, maximum};
-use crate::workload::standing::Standing;
+use crate::workload::deletion_order::DeletionOrder;
 use pod::observed::ObservedPod;
 
 /// The active Pods of one version in one subset.
@@ -60,7 +60,7 @@ pub(super) fn costs<'p>(group: &Group<'_, 'p>, subsets: usize) -> Vec<(&'p Obser
     let position = i64::try_from(subset).unwrap_or(0);
     let position = if group.is_latest { position } else { count - 1 - position };
     let mut pods = group.pods.to_vec();
-    pods.sort_by(|one, other| Standing::of(one).cmp(&Standing::of(other)));
+    pods.sort_by(|one, other| DeletionOrder::of(one).cmp(&DeletionOrder::of(other)));
     let max = group.max.map_or(usize::MAX, |max| usize::try_from(max).unwrap_or(0));
     let surplus = pods.len().saturating_sub(max);
     let last = pods.len().saturating_sub(1);

@@ -69,7 +69,7 @@ impl fmt::Display for Reason {
 
 /// What a subset can do for the next Pod of a version.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Outlook {
+pub struct SubsetCapacity {
     /// The subset.
     pub subset: String,
     /// Its active Pods.
@@ -87,13 +87,13 @@ pub struct Outlook {
 }
 
 /// What each subset can do for the next Pod of `version`, by the status.
-pub fn outlook(spread: &Spread, version: &str, replicas: Option<i32>) -> Vec<Outlook> {
+pub fn outlook(spread: &Spread, version: &str, replicas: Option<i32>) -> Vec<SubsetCapacity> {
     let items = items(spread.object(), version);
-    let mut outlooks: Vec<Outlook> = spread
+    let mut outlooks: Vec<SubsetCapacity> = spread
         .subsets()
         .iter()
         .zip(&items)
-        .map(|(subset, item)| Outlook {
+        .map(|(subset, item)| SubsetCapacity {
             subset: subset.name.clone(),
             active: item.replicas,
             creating: item.creating_pods.len(),
@@ -103,14 +103,15 @@ pub fn outlook(spread: &Spread, version: &str, replicas: Option<i32>) -> Vec<Out
             is_next: false,
         })
         .collect();
-    let takes = |outlook: &&mut Outlook| outlook.is_schedulable && outlook.free.is_none_or(|free| free > 0);
+    let takes =
+        |outlook: &&mut SubsetCapacity| outlook.is_schedulable && outlook.free.is_none_or(|free| free > 0);
     if let Some(next) = outlooks.iter_mut().find(takes) {
         next.is_next = true;
     }
     outlooks
 }
 
-impl fmt::Display for Outlook {
+impl fmt::Display for SubsetCapacity {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { subset, active, creating, deleting, free, is_schedulable, is_next } = self;
         write!(formatter, "subset {subset}: {active} active")?;
@@ -135,7 +136,7 @@ impl fmt::Display for Outlook {
 
 /// Why a Pod is where it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum PlacementReason {
     /// In this subset.
     Member(String),
     /// Its subset is not in the spec any more.
@@ -148,7 +149,7 @@ pub enum Standing {
     Unmarked,
 }
 
-impl Standing {
+impl PlacementReason {
     /// What a Pod is to a WorkloadSpread that divides the Pods of its workload.
     pub fn of(spread: &Spread, pod: &ObservedPod) -> Self {
         match Matched::of(pod) {
@@ -161,7 +162,7 @@ impl Standing {
     }
 }
 
-impl fmt::Display for Standing {
+impl fmt::Display for PlacementReason {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Member(subset) => write!(formatter, "is in subset {subset}"),
@@ -183,9 +184,9 @@ impl fmt::Display for Standing {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
     /// The subsets for each version of Pods that is known, or for all Pods where none is.
-    pub versions: Vec<(String, Vec<Outlook>)>,
+    pub versions: Vec<(String, Vec<SubsetCapacity>)>,
     /// The Pods of the target by name.
-    pub pods: Vec<(String, Standing)>,
+    pub pods: Vec<(String, PlacementReason)>,
 }
 
 /// Explains a WorkloadSpread, some of whose namespace's Pods are given.
@@ -201,10 +202,10 @@ pub fn explain(spread: &Spread, pods: &[ObservedPod]) -> Report {
             || Workload::of_pod(pod).as_ref() == Some(spread.target());
         pod.is_active() && spread.selects(&pod.metadata.labels) && (is_marked || is_owned)
     };
-    let mut reported: Vec<(String, Standing)> = pods
+    let mut reported: Vec<(String, PlacementReason)> = pods
         .iter()
         .filter(is_meant)
-        .map(|pod| (pod.metadata.name.to_string(), Standing::of(spread, pod)))
+        .map(|pod| (pod.metadata.name.to_string(), PlacementReason::of(spread, pod)))
         .collect();
     reported.sort_by(|(one, _), (other, _)| one.cmp(other));
     Report { versions: versions.collect(), pods: reported }

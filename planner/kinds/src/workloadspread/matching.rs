@@ -27,7 +27,7 @@ impl Owners {
 
 /// The WorkloadSpread of a Pod.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Found<'s> {
+pub(crate) enum Match<'s> {
     Nothing,
     Spread(&'s Spread),
     /// It hangs on who manages this object.
@@ -42,39 +42,39 @@ pub(crate) fn find<'s>(
     spreads: &'s [Spread],
     custom: &CustomWorkloads,
     owners: &Owners,
-) -> Found<'s> {
+) -> Match<'s> {
     let mut meant = spreads.iter().filter(|spread| spread.is_active() && spread.selects(labels)).peekable();
     if meant.peek().is_none() {
-        return Found::Nothing;
+        return Match::Nothing;
     }
     let meant: Vec<&'s Spread> = meant.collect();
     let mut owner = controller.clone();
     for _ in 0..HEIGHT {
         let workload = Workload::from(&owner);
         if !custom.know(&workload) {
-            return Found::Nothing;
+            return Match::Nothing;
         }
         if let Some(found) = meant.iter().find(|spread| *spread.target() == workload) {
-            return Found::Spread(found);
+            return Match::Spread(found);
         }
         // The name tells which Deployment this is, if any: it is compared, and never asked for, since it need not exist.
         let deployment = workload.deployment(labels);
         if let Some(deployment) = &deployment
             && let Some(found) = meant.iter().find(|spread| spread.target() == deployment)
         {
-            return Found::Spread(found);
+            return Match::Spread(found);
         }
         let is_ruled_out = |spread: &Spread| deployment.is_some() && is_built_in(spread.target());
         if !meant.iter().any(|spread| may_be_above(spread, &workload) && !is_ruled_out(spread)) {
-            return Found::Nothing;
+            return Match::Nothing;
         }
         match owners.above(&owner) {
-            None => return Found::NeedsOwner(owner),
-            Some(None) => return Found::Nothing,
+            None => return Match::NeedsOwner(owner),
+            Some(None) => return Match::Nothing,
             Some(Some(above)) => owner = above.clone(),
         }
     }
-    Found::Nothing
+    Match::Nothing
 }
 
 /// Whether the target of a WorkloadSpread may own this object: of the known kinds only a Deployment owns another
@@ -115,9 +115,9 @@ mod tests {
         let custom = r#"{"workloads":[{"group":"kubeflow.org","kind":"TFJob","subResources":[{"group":"kubeflow.org","kind":"Group"}]}]}"#;
         let custom = CustomWorkloads::parse(custom).unwrap();
         match find(controller, labels, spreads, &custom, owners) {
-            Found::Nothing => String::new(),
-            Found::Spread(spread) => spread.name().to_owned(),
-            Found::NeedsOwner(owner) => format!("? {} {}", owner.kind, owner.name),
+            Match::Nothing => String::new(),
+            Match::Spread(spread) => spread.name().to_owned(),
+            Match::NeedsOwner(owner) => format!("? {} {}", owner.kind, owner.name),
         }
     }
 

@@ -20,7 +20,7 @@ use api::meta::OwnerReference;
 use super::custom;
 use super::explanation::Reason;
 use super::injection::{self, InjectionError};
-use super::matching::{Found, Owners, find};
+use super::matching::{Match, Owners, find};
 use super::ordinal;
 use super::places::{Claim, PodEvent};
 use super::record::Matched;
@@ -111,9 +111,9 @@ pub fn choose<'s>(
     let custom = spreads.custom().unwrap_or(&custom::NONE);
     let labels = draft.labels.as_slice();
     let spread = match find(&reference(controller), labels, spreads.of(&draft.namespace), custom, owners) {
-        Found::Nothing => return Choice::Known(None),
-        Found::NeedsOwner(owner) => return Choice::Owner(owner),
-        Found::Spread(spread) => spread,
+        Match::Nothing => return Choice::Known(None),
+        Match::NeedsOwner(owner) => return Choice::Owner(owner),
+        Match::Spread(spread) => spread,
     };
     let subset = if let Some(only) = spread.only_subset() {
         Some(only)

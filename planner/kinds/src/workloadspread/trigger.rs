@@ -6,7 +6,7 @@ use super::record::Matched;
 use super::spread::Spread;
 use super::status::finds_no_node;
 use super::version::VersionedKinds;
-use crate::workload::found::{DEPLOYMENT_REVISION, FoundWorkload};
+use crate::workload::resolved::{DEPLOYMENT_REVISION, ResolvedWorkload};
 use crate::workload::target::Workload;
 use pod::observed::ObservedPod;
 
@@ -53,8 +53,8 @@ pub fn of_pod(
 
 /// Whether a change of a workload concerns a WorkloadSpread: its target, or a ReplicaSet of it, has come or gone,
 /// wants another number of Pods, or has another revision.
-pub fn of_workload(spread: &Spread, old: Option<&FoundWorkload>, new: Option<&FoundWorkload>) -> bool {
-    let said = |workload: &FoundWorkload| {
+pub fn of_workload(spread: &Spread, old: Option<&ResolvedWorkload>, new: Option<&ResolvedWorkload>) -> bool {
+    let said = |workload: &ResolvedWorkload| {
         let revision = workload.metadata.annotations.get(DEPLOYMENT_REVISION).map(str::to_owned);
         let is_deleted = workload.metadata.deletion_timestamp.is_some();
         (workload.metadata.uid.clone(), workload.replicas, workload.parallelism, revision, is_deleted)
@@ -116,7 +116,7 @@ mod tests {
         let workload = |kind: &str, name: &str, replicas: i32| {
             let owner = json!([{"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": "d", "controller": true}]);
             let metadata = json!({"name": name, "uid": name, "ownerReferences": if kind == "ReplicaSet" { owner } else { json!([]) }});
-            FoundWorkload::read(
+            ResolvedWorkload::read(
                 "apps",
                 kind,
                 &json!({"metadata": metadata, "spec": {"replicas": replicas}}).to_string(),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use api::labels::{CONTROLLER_REVISION_HASH, POD_TEMPLATE_HASH};
 
-use crate::workload::found::{DEPLOYMENT_REVISION, FoundWorkload};
+use crate::workload::resolved::{DEPLOYMENT_REVISION, ResolvedWorkload};
 use pod::observed::ObservedPod;
 use values::selector::Labels;
 
@@ -60,15 +60,16 @@ impl VersionedKinds {
 /// The version of Pods that a workload wants now; `None` where that is not known. That of a Deployment is told by the
 /// ReplicaSet with the Deployment's own revision, of those that belong to it: a paused Deployment wants no other yet.
 pub fn latest(
-    workload: &FoundWorkload,
-    sets: &[Arc<FoundWorkload>],
+    workload: &ResolvedWorkload,
+    sets: &[Arc<ResolvedWorkload>],
     versioned: &VersionedKinds,
 ) -> Option<String> {
-    let hash = |set: &FoundWorkload| {
+    let hash = |set: &ResolvedWorkload| {
         set.metadata.labels.get(POD_TEMPLATE_HASH).filter(|hash| !hash.is_empty()).map(str::to_owned)
     };
-    let revision =
-        |workload: &FoundWorkload| workload.metadata.annotations.get(DEPLOYMENT_REVISION).map(str::to_owned);
+    let revision = |workload: &ResolvedWorkload| {
+        workload.metadata.annotations.get(DEPLOYMENT_REVISION).map(str::to_owned)
+    };
     if !versioned.contain(if &*workload.kind == "Deployment" { "ReplicaSet" } else { &workload.kind }) {
         return Some(IGNORED.to_owned());
     }
@@ -107,7 +108,7 @@ mod tests {
 
     #[test]
     fn the_latest_version_is_that_of_the_present_revision() {
-        let read = |kind: &str, text: &str| FoundWorkload::read("apps", kind, text).unwrap();
+        let read = |kind: &str, text: &str| ResolvedWorkload::read("apps", kind, text).unwrap();
         let set = |revision: &str, hash: &str| {
             let text = format!(
                 r#"{{"metadata":{{"annotations":{{"{DEPLOYMENT_REVISION}":"{revision}"}},"labels":{{"pod-template-hash":"{hash}"}}}}}}"#

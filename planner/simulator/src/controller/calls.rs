@@ -19,7 +19,7 @@ use crate::server::{Kind, Precondition, Refusal};
 use crate::timeline::Actor;
 use kinds::workload::action::Action;
 use kinds::workload::children::Claim;
-use kinds::workload::seen::Seen;
+use kinds::workload::object_version::ObjectVersion;
 use pod::launch_priority::{barrier_key, barrier_name};
 use pod::observed::{KeyReference, ObservedPod, ReadinessGate, Resources, Variable, VariableSource};
 use pod::write::{PodWrite, Target};
@@ -174,7 +174,7 @@ impl<W: Simulated> Cluster<'_, W> {
         &mut self,
         view: &View<W>,
         errand: &mut Errand,
-        pod: &Seen,
+        pod: &ObjectVersion,
         write: &PodWrite,
     ) -> Result<(), Refusal> {
         let version = errand.version.as_deref().unwrap_or(&pod.resource_version);
@@ -240,7 +240,7 @@ impl Call {
     }
 }
 
-fn exactly(seen: &Seen) -> Precondition<'_> {
+fn exactly(seen: &ObjectVersion) -> Precondition<'_> {
     Precondition { uid: &seen.uid, version: &seen.resource_version }
 }
 

@@ -8,7 +8,7 @@ use super::*;
 use crate::NodeEdit;
 use kinds::broadcastjob::plan;
 use kinds::workload::action::{Action, DeleteReason};
-use kinds::workload::seen::Seen;
+use kinds::workload::object_version::ObjectVersion;
 
 /// What makes a BroadcastJob, kept apart so that an edit changes one thing.
 struct Author {
@@ -210,7 +210,7 @@ fn a_planner_that_deletes_what_succeeded_on_a_cordoned_node_is_noticed() {
             &*pod.status.phase == "Succeeded" && node.is_some_and(|node| node.unschedulable)
         };
         let unwanted = snapshot.pods.iter().filter(is_cordoned).map(|pod| Action::DeletePod {
-            pod: Seen::pod(pod),
+            pod: ObjectVersion::pod(pod),
             claims: Vec::new(),
             reason: DeleteReason::Misplaced,
         });

@@ -7,8 +7,8 @@ use api::labels::SPECIFIED_DELETE;
 
 use super::*;
 use kinds::workload::action::{Action, DeleteReason, WriteReason};
+use kinds::workload::object_version::ObjectVersion;
 use kinds::workload::revision::Author;
-use kinds::workload::seen::Seen;
 use pod::revision_labels::short_hash;
 use pod::write::PodWrite;
 
@@ -110,7 +110,7 @@ fn a_planner_that_chooses_one_pod_too_many_is_noticed() {
         let other =
             snapshot.pods.iter().find(|pod| pod.is_active() && !chosen.contains(&&*pod.metadata.name));
         if let Some(other) = other.filter(|_| plan.scale.iter().any(scales_in)) {
-            let pod = Seen::pod(other);
+            let pod = ObjectVersion::pod(other);
             plan.scale.push(Action::DeletePod { pod, claims: Vec::new(), reason: DeleteReason::ScaleIn });
         }
         plan
@@ -170,7 +170,8 @@ fn a_planner_that_marks_one_pod_too_many_is_noticed() {
                     && !plan.update.iter().any(|action| *action.object() == *pod.metadata.name)
             });
             let reason = WriteReason::Recreate;
-            let more = other.map(|pod| Action::WritePod { pod: Seen::pod(pod), writes, reason, revision });
+            let more =
+                other.map(|pod| Action::WritePod { pod: ObjectVersion::pod(pod), writes, reason, revision });
             plan.update.extend(more);
         }
         plan

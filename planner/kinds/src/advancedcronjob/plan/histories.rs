@@ -119,7 +119,7 @@ impl History {
         self.wake = planned.again.map(|again| self.now + again);
         self.write_status(planned.status.as_ref())?;
         self.crashed = false;
-        let is_gone = |child: &Child, seen: &[Seen]| seen.iter().any(|seen| *seen.uid == *child.uid);
+        let is_gone = |child: &Child, seen: &[ObjectVersion]| seen.iter().any(|seen| *seen.uid == *child.uid);
         if planned
             .history
             .iter()

@@ -38,7 +38,7 @@ fn planned(spec: &Value, status: &Value, children: &[Child], now: &str) -> Plan 
     plan(&cron_job(spec, status), &children, &TimeZone::UTC, at(now))
 }
 
-fn names(seen: &[Seen]) -> Vec<&str> {
+fn names(seen: &[ObjectVersion]) -> Vec<&str> {
     seen.iter().map(|seen| seen.name.as_str()).collect()
 }
 

@@ -12,7 +12,7 @@ use super::{in_place, with};
 
 use crate::workload::action::IMAGE_PULL_JOB;
 use crate::workload::children::Child;
-use crate::workload::seen::Seen;
+use crate::workload::object_version::ObjectVersion;
 use ::pod::write::PodWrite;
 use ::pod::write::Target;
 use api::features::FeatureGates;
@@ -144,7 +144,7 @@ fn images_are_pulled_ahead_only_with_gate_and_kind() {
         let mut fleet = Fleet::running(5, in_place(json!({"partition": 4})));
         fleet.gates = FeatureGates::default().with(Feature::PreDownloadImageForInPlaceUpdate, gate);
         fleet.environment.pull_jobs = pull_jobs;
-        let job = Seen { name: "old".to_owned(), ..Seen::default() };
+        let job = ObjectVersion { name: "old".to_owned(), ..ObjectVersion::default() };
         fleet.children.push(Arc::new(Child { kind: IMAGE_PULL_JOB, seen: job.clone() }));
         let before = fleet.plan().pre_download;
         fleet.image("nginx:2");

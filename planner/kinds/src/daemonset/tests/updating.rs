@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use crate::daemonset::fixture::{Fleet, gates, image, rolling, sized, template};
 use crate::workload::action::{Action, IMAGE_PULL_JOB};
 use crate::workload::children::Child;
+use crate::workload::object_version::ObjectVersion;
 use crate::workload::plan::Plan;
-use crate::workload::seen::Seen;
 use pod::observed::ObservedPod;
 use pod::write::PodWrite;
 use values::server_version::ServerVersion;
@@ -307,7 +307,7 @@ fn images_are_pulled_ahead_of_a_rollout_in_several_batches() {
     assert!(patch.contains("pre-predownload-created"), "{patch}");
     assert_eq!(revision.name, format!("web-{}", fleet.status().update_revision));
     // The job is there until the rollout is over.
-    let job = Seen { name: name.clone(), ..Seen::default() };
+    let job = ObjectVersion { name: name.clone(), ..ObjectVersion::default() };
     fleet.children.push(Arc::new(Child { kind: IMAGE_PULL_JOB, seen: job.clone() }));
     fleet.edit(json!({"spec": rolling(json!({"paused": false}))}));
     let deletes = |plan: &Plan<_>| {

@@ -81,8 +81,11 @@ fn a_node_that_is_ready_for_long_enough_has_a_node_image_with_its_labels() {
 #[test]
 fn a_node_image_goes_with_its_node_unless_it_is_a_fake() {
     let mut image = image(&json!({}), &json!({}));
-    let gone =
-        Step::Delete(Seen { name: "n".to_owned(), uid: "u".to_owned(), resource_version: "5".to_owned() });
+    let gone = Step::Delete(ObjectVersion {
+        name: "n".to_owned(),
+        uid: "u".to_owned(),
+        resource_version: "5".to_owned(),
+    });
     assert_eq!(planned(None, Some(&image)).step, gone);
     assert_eq!(planned(Some(&Node { deleting: true, ..node(None) }), Some(&image)).step, gone);
     image.metadata.labels.insert(FAKE.to_owned(), "true".to_owned());

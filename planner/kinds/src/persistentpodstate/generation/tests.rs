@@ -8,12 +8,13 @@ const PREFERRED: &str = "kruise.io/preferred-persistent-topology";
 const REMEMBERED: &str = "kruise.io/persistent-pod-annotations";
 const VERSION: &str = "apps.kruise.io/v1beta1";
 
-fn set(annotations: &Value) -> FoundWorkload {
+fn set(annotations: &Value) -> ResolvedWorkload {
     let metadata = json!({"name": "web", "namespace": "shop", "uid": "u", "annotations": annotations});
-    FoundWorkload::read("apps.kruise.io", "StatefulSet", &json!({"metadata": metadata}).to_string()).unwrap()
+    ResolvedWorkload::read("apps.kruise.io", "StatefulSet", &json!({"metadata": metadata}).to_string())
+        .unwrap()
 }
 
-fn created(workload: &FoundWorkload) -> Value {
+fn created(workload: &ResolvedWorkload) -> Value {
     match plan(workload, VERSION, &[]) {
         Step::Create(object) => serde_json::from_str(&object).unwrap(),
         step => panic!("{step:?}"),
@@ -21,7 +22,7 @@ fn created(workload: &FoundWorkload) -> Value {
 }
 
 /// The object that a workload asks for, as it is stored.
-fn stored(workload: &FoundWorkload, change: impl Fn(&mut Value)) -> Arc<PersistentPodState> {
+fn stored(workload: &ResolvedWorkload, change: impl Fn(&mut Value)) -> Arc<PersistentPodState> {
     let mut object = created(workload);
     object["metadata"]["uid"] = json!("p");
     object["metadata"]["resourceVersion"] = json!("7");
@@ -36,7 +37,7 @@ fn reported(step: &Step) -> &str {
     }
 }
 
-fn asking() -> FoundWorkload {
+fn asking() -> ResolvedWorkload {
     set(&json!({AUTO: "true", PREFERRED: "kubernetes.io/hostname"}))
 }
 
@@ -66,7 +67,7 @@ fn scenarios_10_and_22_the_object_follows_the_annotations() {
     let own = stored(&asking(), |_| ());
     assert_eq!(plan(&asking(), VERSION, std::slice::from_ref(&own)), Step::Nothing);
     let more = set(&json!({AUTO: "true", PREFERRED: "kubernetes.io/hostname", REQUIRED: "zone"}));
-    let change = |workload: &FoundWorkload, own: &Arc<PersistentPodState>| -> Value {
+    let change = |workload: &ResolvedWorkload, own: &Arc<PersistentPodState>| -> Value {
         match plan(workload, VERSION, std::slice::from_ref(own)) {
             Step::Change(patch) => serde_json::from_str(&patch).unwrap(),
             step => panic!("{step:?}"),

@@ -7,7 +7,7 @@ use pod::node_fit::NodeFacts;
 /// first two are in zone `a`.
 struct Site {
     state: Value,
-    workload: Option<FoundWorkload>,
+    workload: Option<ResolvedWorkload>,
     pods: Vec<Arc<ObservedPod>>,
     nodes: Nodes,
     gates: FeatureGates,
@@ -34,7 +34,7 @@ impl Site {
                     "preferredPersistentTopology": [{"weight": 5, "preference": {"keys": ["kubernetes.io/hostname", "rack"]}}],
                 },
             }),
-            workload: Some(FoundWorkload::read(group, "StatefulSet", &object.to_string()).unwrap()),
+            workload: Some(ResolvedWorkload::read(group, "StatefulSet", &object.to_string()).unwrap()),
             pods: Vec::new(),
             nodes: nodes.collect(),
             gates: FeatureGates::default(),

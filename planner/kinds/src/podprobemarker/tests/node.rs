@@ -1,7 +1,7 @@
 use super::*;
 use crate::podprobemarker::node::{Node, Step, step};
 use crate::podprobemarker::probed::probed;
-use crate::workload::seen::Seen;
+use crate::workload::object_version::ObjectVersion;
 
 const READY: Node = Node { is_virtual: false, is_ready: true, is_deleting: false };
 
@@ -35,7 +35,7 @@ fn scenario_3_a_ready_machine_has_a_node_pod_probe() {
     }
     let known = empty();
     assert_eq!(step("n", Some(Node { is_ready: false, ..READY }), Some(&known), &[]), Step::Nothing);
-    let delete = Step::Delete(Seen::object(&known.metadata));
+    let delete = Step::Delete(ObjectVersion::object(&known.metadata));
     assert_eq!(step("n", None, Some(&known), &[]), delete);
     assert_eq!(step("n", Some(Node { is_deleting: true, ..READY }), Some(&known), &[]), delete);
     let mut going = known;

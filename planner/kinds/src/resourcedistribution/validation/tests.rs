@@ -17,7 +17,7 @@ fn object(resource: Value, targets: Value) -> Value {
 fn reviewed(new: &Value, old: Option<&Value>) -> (Review, Verdict) {
     let old = old.map(Value::to_string);
     let review = review(&new.to_string(), old.as_deref(), "kruise-system").unwrap();
-    (review.clone(), review.verdict(Rehearsed::Accepted))
+    (review.clone(), review.verdict(DryRunResult::Accepted))
 }
 
 /// The message of the refusal.
@@ -40,7 +40,7 @@ fn the_resource_is_tried_out_in_the_install_namespace() {
     let mut resource = config_map("cm");
     resource["metadata"]["namespace"] = json!("other");
     let (review, verdict) = reviewed(&object(resource.clone(), json!({})), None);
-    let Rehearsal { kind, object } = review.rehearsal.unwrap();
+    let DryRunCreation { kind, object } = review.rehearsal.unwrap();
     resource["metadata"]["namespace"] = json!("kruise-system");
     assert_eq!((kind, serde_json::from_str::<Value>(&object).unwrap()), (ResourceKind::ConfigMap, resource));
     assert_eq!(verdict, Verdict::allow());
@@ -51,15 +51,15 @@ fn what_the_api_server_says_is_part_of_the_answer() {
     let new = object(config_map("cm"), json!({"includedNamespaces": {"list": [{"name": "A"}]}}));
     for (rehearsed, text) in [
         (
-            Rehearsed::Invalid("no".to_owned()),
+            DryRunResult::Invalid("no".to_owned()),
             r#"[spec.resource: Invalid value: "": spec.resource is invalid: no, "#,
         ),
         (
-            Rehearsed::Forbidden("no".to_owned()),
+            DryRunResult::Forbidden("no".to_owned()),
             "[spec.resource: Forbidden: spec.resource is forbidden: no, ",
         ),
         (
-            Rehearsed::Failed("no".to_owned()),
+            DryRunResult::Failed("no".to_owned()),
             "[spec.resource: Internal error: failed to dry-run validate spec.resource: no, ",
         ),
     ] {
@@ -69,7 +69,7 @@ fn what_the_api_server_says_is_part_of_the_answer() {
         assert!(message.contains("spec.targets.includedNamespaces: Invalid value: \"A\""), "{message}");
     }
     let unknown = reviewed(&object(config_map("cm"), json!({})), None).0;
-    let verdict = unknown.verdict(Rehearsed::Unknown("a webhook".to_owned()));
+    let verdict = unknown.verdict(DryRunResult::Unknown("a webhook".to_owned()));
     assert!(
         matches!(verdict, Verdict::Allow { warnings, .. } if warnings == ["spec.resource is not tried out: a webhook"])
     );

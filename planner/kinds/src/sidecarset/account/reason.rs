@@ -4,7 +4,7 @@
 use std::fmt;
 
 use crate::sidecarset::explanation;
-use crate::sidecarset::rollout::{Apart, Hold};
+use crate::sidecarset::rollout::{ExclusionReason, Hold};
 
 /// A reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub enum Reason {
     /// `spec.selector` is invalid, and the Pod meets its sound part.
     BrokenSelector(String),
     /// It has sidecars, but not those that the SidecarSet has now.
-    Apart(Apart),
+    ExclusionReason(ExclusionReason),
     /// It has older sidecars and is not updated now.
     Hold(Hold),
     /// It was missed and is not evicted: as many Pods are away as may be.
@@ -69,11 +69,11 @@ impl Reason {
                 explanation::Reason::ReplacedByCanary { .. } => "ReplacedByCanary",
             },
             Self::BrokenSelector(_) => "InvalidSelector",
-            Self::Apart(apart) => match apart {
-                Apart::OtherLabels => "OtherLabels",
-                Apart::Inactive => "Ended",
-                Apart::NotInjected => "NotInjected",
-                Apart::Lacks(_) => "NeedsRecreation",
+            Self::ExclusionReason(apart) => match apart {
+                ExclusionReason::OtherLabels => "OtherLabels",
+                ExclusionReason::Inactive => "Ended",
+                ExclusionReason::NotInjected => "NotInjected",
+                ExclusionReason::Lacks(_) => "NeedsRecreation",
             },
             Self::Hold(hold) => match hold {
                 Hold::NeverUpdated => "NeverUpdated",
@@ -118,7 +118,7 @@ impl fmt::Display for Reason {
             Self::BrokenSelector(problem) => {
                 write!(formatter, "not injected: spec.selector is invalid: {problem}")
             }
-            Self::Apart(apart) => write!(formatter, "not updated: {apart}"),
+            Self::ExclusionReason(apart) => write!(formatter, "not updated: {apart}"),
             Self::Hold(hold) => write!(formatter, "not updated: {hold}"),
             Self::EvictionWaits { away, limit } => write!(
                 formatter,

@@ -58,7 +58,7 @@ fn history(images: u32) -> Vec<StoredRevision> {
     history
 }
 
-fn names(keys: &[Seen]) -> Vec<&str> {
+fn names(keys: &[ObjectVersion]) -> Vec<&str> {
     keys.iter().map(|key| key.name.as_str()).collect()
 }
 

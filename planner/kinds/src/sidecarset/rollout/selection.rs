@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use super::standing::{Standing, View};
+use super::rollout_pod::{RolloutPod, View};
 use super::upgrade::upgrade;
 use super::{Hold, Refused, Snapshot};
 use pod::observed::ObservedPod;
@@ -23,13 +23,13 @@ pub(super) struct Selection {
 /// Selects among all Pods of the SidecarSet.
 pub(super) fn select(
     snapshot: &Snapshot<'_>,
-    standings: &[Standing],
+    standings: &[RolloutPod],
     refused: &Refused,
     now: Timestamp,
 ) -> Selection {
     let Snapshot { set, latest_revision, .. } = *snapshot;
     let mut selection = Selection::default();
-    let mut candidates: Vec<(usize, &Standing)> = Vec::new();
+    let mut candidates: Vec<(usize, &RolloutPod)> = Vec::new();
     // Pods that could be updated but for a problem of their own: they are among those that stay old.
     let mut stays_old: usize = 0;
     for (position, standing) in standings.iter().enumerate().filter(|(_, standing)| !standing.view.updated) {
@@ -81,7 +81,7 @@ pub(super) fn select(
 
 /// It is being updated: to the present version, or still to an earlier one, for which its sidecar will
 /// restart.
-fn is_busy(standing: &Standing) -> bool {
+fn is_busy(standing: &RolloutPod) -> bool {
     let view = &standing.view;
     let restarts = !view.updated && view.updated_in_place && view.updating.is_some();
     view.is_busy() || view.reset_due || (restarts && standing.pod.is_ready())

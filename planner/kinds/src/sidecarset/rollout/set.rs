@@ -90,7 +90,7 @@ enum Namespaces {
 
 /// Why a Pod does not belong to a SidecarSet, although its labels may match.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Apart {
+pub enum ExclusionReason {
     /// Its labels do not match.
     OtherLabels,
     /// It has ended or is being deleted.
@@ -101,7 +101,7 @@ pub enum Apart {
     Lacks(Box<str>),
 }
 
-impl fmt::Display for Apart {
+impl fmt::Display for ExclusionReason {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::OtherLabels => formatter.write_str("its labels do not match spec.selector"),
@@ -196,17 +196,17 @@ impl RolloutSet {
     ///
     /// # Errors
     /// Why it does not.
-    pub fn belongs(&self, pod: &ObservedPod) -> Result<(), Apart> {
+    pub fn belongs(&self, pod: &ObservedPod) -> Result<(), ExclusionReason> {
         if !self.selector.as_ref().is_some_and(|selector| selector.matches(&pod.metadata.labels)) {
-            return Err(Apart::OtherLabels);
+            return Err(ExclusionReason::OtherLabels);
         }
         if !pod.is_active() {
-            return Err(Apart::Inactive);
+            return Err(ExclusionReason::Inactive);
         }
         if !injected(pod).any(|name| name == &*self.name) {
-            return Err(Apart::NotInjected);
+            return Err(ExclusionReason::NotInjected);
         }
-        self.lacking(pod).map_or(Ok(()), |container| Err(Apart::Lacks(container)))
+        self.lacking(pod).map_or(Ok(()), |container| Err(ExclusionReason::Lacks(container)))
     }
 
     fn lacking(&self, pod: &ObservedPod) -> Option<Box<str>> {

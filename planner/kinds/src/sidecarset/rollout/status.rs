@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::Snapshot;
-use super::standing::Standing;
+use super::rollout_pod::RolloutPod;
 
 /// The members that change; the counts that the schema requires always come along.
 #[derive(Serialize)]
@@ -24,13 +24,13 @@ struct Change<'a> {
 }
 
 /// The JSON merge patch that brings the status up to date; `None` where it is.
-pub(super) fn patch(snapshot: &Snapshot<'_>, standings: &[Standing]) -> Option<String> {
+pub(super) fn patch(snapshot: &Snapshot<'_>, standings: &[RolloutPod]) -> Option<String> {
     let Snapshot { set, latest_revision, collision_count, .. } = snapshot;
     let present = &set.status;
-    let count = |counts: &dyn Fn(&Standing) -> bool| {
+    let count = |counts: &dyn Fn(&RolloutPod) -> bool| {
         i32::try_from(standings.iter().filter(|standing| counts(standing)).count()).unwrap_or(i32::MAX)
     };
-    let works = |standing: &Standing| standing.view.consistent && standing.view.ready;
+    let works = |standing: &RolloutPod| standing.view.consistent && standing.view.ready;
     let matched_pods = count(&|_| true);
     let updated_pods = count(&|standing| standing.view.updated);
     let ready_pods = count(&works);

@@ -6,8 +6,8 @@
 
 use jiff::SignedDuration;
 
+use super::rollout_pod::View;
 use super::set::RolloutSet;
-use super::standing::View;
 use pod::observed::ObservedPod;
 
 /// Changes that concern the status alone are gathered for as long.

@@ -4,7 +4,7 @@ use super::*;
 use crate::statefulset::fixture::{image, sized};
 use crate::workload::action::IMAGE_PULL_JOB;
 use crate::workload::children::Child;
-use crate::workload::seen::Seen;
+use crate::workload::object_version::ObjectVersion;
 use values::server_version::ServerVersion;
 
 fn rolling(more: serde_json::Value) -> serde_json::Value {
@@ -110,7 +110,7 @@ fn scenario_38_images_are_pulled_ahead() {
     let job: serde_json::Value = serde_json::from_str(json).unwrap();
     assert_eq!((&job["spec"]["image"], &job["spec"]["parallelism"]), (&json!("nginx:2"), &json!(2)));
     assert!(patch.contains("pre-predownload-created"), "{patch}");
-    let job = Seen { name: name.clone(), ..Seen::default() };
+    let job = ObjectVersion { name: name.clone(), ..ObjectVersion::default() };
     fleet.children.push(Arc::new(Child { kind: IMAGE_PULL_JOB, seen: job.clone() }));
     let delete = Action::DeleteChild { kind: IMAGE_PULL_JOB, child: job };
     assert!(!fleet.plan().pre_download.contains(&delete), "the rollout is not over");

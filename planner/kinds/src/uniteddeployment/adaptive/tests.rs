@@ -52,13 +52,13 @@ fn marked(reason: &str, seconds: i64) -> Condition {
 fn judged(strategy: Strategy, pods: &[Arc<ObservedPod>], known: Option<&Condition>) -> Judgement {
     let ready = pods.iter().filter(|pod| pod.is_ready()).count();
     let child = child(i32::try_from(pods.len()).unwrap(), i32::try_from(ready).unwrap());
-    judge(&rules(strategy), &Place { child: &child, pods: pods.iter().collect() }, known, 0)
+    judge(&rules(strategy), &SubsetWorkload { child: &child, pods: pods.iter().collect() }, known, 0)
 }
 
 /// With so many Pods wanted, in reservation mode.
 fn reserving(wanted: i32, pods: &[Arc<ObservedPod>], known: Option<&Condition>, partition: i32) -> Judgement {
     let child = child(wanted, 0);
-    let place = Place { child: &child, pods: pods.iter().collect() };
+    let place = SubsetWorkload { child: &child, pods: pods.iter().collect() };
     judge(&rules(Strategy::Reserving), &place, known, partition)
 }
 

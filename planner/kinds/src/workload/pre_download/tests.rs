@@ -34,8 +34,11 @@ fn planned(
 
 /// The mark of a revision.
 fn marked(revision: &StoredRevision, label: &str) -> Action {
-    let child =
-        Seen { name: revision.name().to_owned(), uid: "r".to_owned(), resource_version: String::new() };
+    let child = ObjectVersion {
+        name: revision.name().to_owned(),
+        uid: "r".to_owned(),
+        resource_version: String::new(),
+    };
     let patch = format!(r#"{{"metadata":{{"uid":"r","labels":{{"{label}":"true"}}}}}}"#);
     Action::PatchChild { kind: CONTROLLER_REVISION, child, patch }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::stored::StoredRevision;
-use crate::workload::seen::Seen;
+use crate::workload::object_version::ObjectVersion;
 use pod::observed::ObservedPod;
 use pod::revision_labels::RevisionLabels;
 use values::selector::Selector;
@@ -54,14 +54,14 @@ pub fn obsolete(
     history: &[&StoredRevision],
     in_use: impl Fn(&StoredRevision) -> bool,
     limit: Limit,
-) -> Vec<Seen> {
+) -> Vec<ObjectVersion> {
     let unused = || history.iter().filter(|revision| !in_use(revision));
     let (count, limit) = match limit {
         Limit::Unused(limit) => (unused().count(), limit),
         Limit::All(limit) => (history.len(), limit),
     };
     let surplus = count.saturating_sub(usize::try_from(limit).unwrap_or(0));
-    unused().take(surplus).map(|revision| Seen::object(&revision.metadata)).collect()
+    unused().take(surplus).map(|revision| ObjectVersion::object(&revision.metadata)).collect()
 }
 
 /// The revisions to delete of a workload that is at the `live` ones: such as none of `pods` is at, beyond the limit.
@@ -71,7 +71,7 @@ pub(crate) fn unused<'a>(
     labels: RevisionLabels,
     pods: impl Iterator<Item = &'a Arc<ObservedPod>>,
     limit: Limit,
-) -> Vec<Seen> {
+) -> Vec<ObjectVersion> {
     let used: BTreeSet<&str> = pods.filter_map(|pod| labels.revision_of(pod)).collect();
     let in_use = |revision: &StoredRevision| {
         live.iter().any(|live| live.name() == revision.name())

@@ -12,8 +12,8 @@ use serde::Serialize;
 use super::data::RevisionData;
 use super::stored::StoredRevision;
 use super::template::template_labels;
+use crate::workload::object_version::ObjectVersion;
 use crate::workload::owner::Owner;
-use crate::workload::seen::Seen;
 
 /// The API server takes so many bytes of annotations.
 const MOST_ANNOTATIONS: usize = 256 * 1024;
@@ -27,7 +27,7 @@ pub enum RevisionStep {
     /// the current one gets a label.
     Patch {
         /// The revision.
-        revision: Seen,
+        revision: ObjectVersion,
         /// The merge patch, with its preconditions.
         patch: String,
     },
@@ -214,7 +214,8 @@ pub fn choose<'a>(wanted: Wanted<'_>, history: &[&'a StoredRevision]) -> Choice<
     };
     let is_newest = position.saturating_add(1) == history.len();
     let patch = patch(&wanted, stored, (!is_newest).then_some(next));
-    let step = patch.map(|patch| RevisionStep::Patch { revision: Seen::object(&stored.metadata), patch });
+    let step =
+        patch.map(|patch| RevisionStep::Patch { revision: ObjectVersion::object(&stored.metadata), patch });
     Choice { stored: Some(stored), step }
 }
 

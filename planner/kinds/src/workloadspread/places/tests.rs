@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use values::reservation::{Desk, Step};
+use values::reservation::{ReservationState, Step};
 
 const NOW: &str = "2026-07-02T09:00:00Z";
 
@@ -197,10 +197,10 @@ fn a_share_is_what_was_counted_where_the_workload_is_not_known() {
 fn what_takes_no_place_costs_no_request() {
     let creating = json!({"creatingPods": {"p1": NOW}, "deletingPods": {"p2": NOW}});
     let known = spread(limited(), json!({"v": [item("a", 3, 0, creating), item("b", 1, -1, json!({}))]}));
-    let mut desk = Desk::default();
-    desk.watched(&api::Raw::parse(known.to_string()).unwrap());
-    desk.open();
-    let decide = |claims: &[Claim]| desk.decide(&Places, claims, now());
+    let mut reservations = ReservationState::default();
+    reservations.watched(&api::Raw::parse(known.to_string()).unwrap());
+    reservations.open();
+    let decide = |claims: &[Claim]| reservations.decide(&Places, claims, now());
     assert_eq!(decide(&[create("p9")]), Step::Answer(vec![Answer::Unlimited("b".to_owned())]));
     assert_eq!(decide(&[delete("p2", "a"), delete("p8", "b")]), Step::Answer(vec![Answer::Nothing; 2]));
     for old in [create("p1"), refusal("p9")] {

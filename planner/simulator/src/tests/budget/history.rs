@@ -17,7 +17,7 @@ use kinds::podunavailablebudget::reserve::{Answer, Claim, Rules};
 use kinds::podunavailablebudget::terms::Operation;
 use pod::observed::ObservedPod;
 use values::moment::{Moment, Random};
-use values::reservation::{Desk, Step};
+use values::reservation::{ReservationState, Step};
 
 /// How long a replica waits for the answer to a read, and to a write.
 const TIMEOUT: (Milliseconds, Milliseconds) = (5_000, 2_000);
@@ -84,7 +84,7 @@ struct Request {
 /// A replica of the admission server.
 #[derive(Default)]
 struct Replica {
-    desk: Desk,
+    reservations: ReservationState,
     /// The state of the budget that the watch has shown.
     seen: usize,
     clock: Milliseconds,
@@ -359,14 +359,14 @@ impl History {
             }
             Event::Answer { replica, call, answer } if self.replicas[replica].call == call => {
                 let granted = std::mem::take(&mut self.replicas[replica].granted);
-                let desk = &mut self.replicas[replica].desk;
+                let reservations = &mut self.replicas[replica].reservations;
                 match answer {
-                    Ok(budget) if granted.is_empty() => desk.read(budget),
+                    Ok(budget) if granted.is_empty() => reservations.read(budget),
                     Ok(budget) => {
-                        desk.written(budget);
+                        reservations.written(budget);
                         return self.answer(replica, &granted);
                     }
-                    Err(()) => desk.forget(),
+                    Err(()) => reservations.forget(),
                 }
                 self.decide(replica);
             }
@@ -374,7 +374,7 @@ impl History {
                 self.tell(|| format!("replica {replica} hears nothing"));
                 let replica_now = &mut self.replicas[replica];
                 replica_now.granted.clear();
-                replica_now.desk.forget();
+                replica_now.reservations.forget();
                 self.decide(replica);
             }
             Event::Answer { .. } | Event::Silence { .. } => {}
@@ -447,7 +447,7 @@ impl History {
         let watched = self.budgets[seen].1.clone();
         let replica = &mut self.replicas[number];
         replica.seen = seen;
-        replica.desk.watched(&watched);
+        replica.reservations.watched(&watched);
         let dry_run = is_trial && self.defect != Some(Defect::TrialsTake);
         let claim = Claim { by_controller, ..Claim::new(&pod, operation, dry_run) };
         replica.waiting.push_back(Request { claim, pod, is_trial });
@@ -461,7 +461,7 @@ impl History {
         let replica = &mut self.replicas[number];
         replica.batch = replica.waiting.drain(..).collect();
         replica.tries = 0;
-        replica.desk.open();
+        replica.reservations.open();
         if !replica.batch.is_empty() {
             self.decide(number);
         }
@@ -478,7 +478,7 @@ impl History {
         let claims: Vec<Claim> = replica.batch.iter().map(|request| request.claim.clone()).collect();
         let are_trials = replica.batch.iter().all(|request| request.is_trial);
         let (step, call) =
-            (replica.desk.decide(&Rules::new(&FeatureGates::default()), &claims, now), replica.call);
+            (replica.reservations.decide(&Rules::new(&FeatureGates::default()), &claims, now), replica.call);
         let (event, way, patience) = match step {
             Step::Answer(answers) => return self.answer(number, &answers),
             Step::Write { answers, .. } if self.has(Defect::Unwritten) => {

@@ -5,7 +5,7 @@ use api::annotations::{SIDECARSET_HASH, SIDECARSET_HASH_WITHOUT_IMAGE, SIDECARSE
 use serde_json::Value;
 
 use super::fixture::*;
-use crate::sidecarset::rollout::{Apart, Hold, RolloutSet, Snapshot, Step, plan};
+use crate::sidecarset::rollout::{ExclusionReason, Hold, RolloutSet, Snapshot, Step, plan};
 use pod::observed::ObservedPod;
 use pod::write::Target;
 use values::hash::sidecarset_hashes;
@@ -99,22 +99,22 @@ fn pods_that_do_not_belong_are_not_counted_and_it_is_said_why() {
         change(&mut pod);
         set.belongs(&pod).unwrap_err()
     };
-    assert_eq!(changed(&|pod| pod.metadata.labels = Default::default()), Apart::OtherLabels);
-    assert_eq!(changed(&|pod| pod.status.phase = "Failed".into()), Apart::Inactive);
-    assert_eq!(changed(&|pod| pod.metadata.deletion_timestamp = Some(at(0))), Apart::Inactive);
-    assert_eq!(changed(&|pod| pod.metadata.annotations = Default::default()), Apart::NotInjected);
+    assert_eq!(changed(&|pod| pod.metadata.labels = Default::default()), ExclusionReason::OtherLabels);
+    assert_eq!(changed(&|pod| pod.status.phase = "Failed".into()), ExclusionReason::Inactive);
+    assert_eq!(changed(&|pod| pod.metadata.deletion_timestamp = Some(at(0))), ExclusionReason::Inactive);
+    assert_eq!(changed(&|pod| pod.metadata.annotations = Default::default()), ExclusionReason::NotInjected);
     assert_eq!(
         changed(&|pod| Arc::make_mut(&mut pod.spec.containers)[1].name = "other".into()),
-        Apart::Lacks("log".into())
+        ExclusionReason::Lacks("log".into())
     );
     let no_selector = RolloutSet::read(r#"{"metadata":{"name":"side"},"spec":{"selector":{}}}"#).unwrap();
-    assert_eq!(no_selector.belongs(&pod), Err(Apart::OtherLabels));
+    assert_eq!(no_selector.belongs(&pod), Err(ExclusionReason::OtherLabels));
     let hot = Wanted::hot("mesh:1").set();
-    assert_eq!(hot.belongs(&pod), Err(Apart::Lacks("mesh".into())));
+    assert_eq!(hot.belongs(&pod), Err(ExclusionReason::Lacks("mesh".into())));
     let mut twins = injected_pod(&hot, "b");
     assert_eq!(hot.belongs(&twins), Ok(()));
     Arc::make_mut(&mut twins.spec.containers)[2].name = "other".into();
-    assert_eq!(hot.belongs(&twins), Err(Apart::Lacks("mesh-2".into())));
+    assert_eq!(hot.belongs(&twins), Err(ExclusionReason::Lacks("mesh-2".into())));
 }
 
 fn status(plan: &crate::sidecarset::rollout::Plan) -> Value {

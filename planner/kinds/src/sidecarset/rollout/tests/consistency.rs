@@ -3,7 +3,7 @@ use std::sync::Arc;
 use api::annotations::{SIDECARSET_IN_PLACE_UPDATE_STATE, SIDECARSET_REPLACED_CONTAINERS};
 
 use super::fixture::*;
-use crate::sidecarset::rollout::standing::View;
+use crate::sidecarset::rollout::rollout_pod::View;
 use pod::observed::ObservedPod;
 
 /// The view of a Pod whose sidecar should run `spec`, where the runtime reports `image` and `image_id`,

@@ -6,7 +6,7 @@ use pod::observed::{ObservedPod, PodMetadata};
 
 /// An object and the state of it that was looked at: the precondition of a write.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Seen {
+pub struct ObjectVersion {
     /// Its name.
     pub name: String,
     /// Its identity.
@@ -15,7 +15,7 @@ pub struct Seen {
     pub resource_version: String,
 }
 
-impl Seen {
+impl ObjectVersion {
     /// The Pod as it is in the snapshot.
     pub fn pod(pod: &ObservedPod) -> Self {
         Self::of(&pod.metadata)

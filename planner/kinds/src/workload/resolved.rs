@@ -31,7 +31,7 @@ const KEPT: [&str; 5] = [
 
 /// A workload.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct FoundWorkload {
+pub struct ResolvedWorkload {
     /// Its API group; empty for the core group.
     pub group: Box<str>,
     /// Its kind.
@@ -121,7 +121,7 @@ struct ScaleStatus {
     selector: Option<String>,
 }
 
-impl FoundWorkload {
+impl ResolvedWorkload {
     /// Reads an object of this kind.
     ///
     /// # Errors
@@ -185,8 +185,8 @@ mod tests {
     use super::*;
     use serde_json::{Value, json};
 
-    fn read(group: &str, kind: &str, object: &Value) -> FoundWorkload {
-        FoundWorkload::read(group, kind, &object.to_string()).unwrap()
+    fn read(group: &str, kind: &str, object: &Value) -> ResolvedWorkload {
+        ResolvedWorkload::read(group, kind, &object.to_string()).unwrap()
     }
 
     #[test]

@@ -8,7 +8,7 @@ use pod::observed::ObservedPod;
 
 /// What the order reads of a Pod; smaller goes first. Kinds with rules of their own in between compare the parts.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Standing<'a> {
+pub(crate) struct DeletionOrder<'a> {
     /// Bound to a node, and the phase.
     pub(crate) placed: (bool, u8),
     pub(crate) ready: bool,
@@ -16,7 +16,7 @@ pub(crate) struct Standing<'a> {
     pub(crate) age: (Reverse<Timestamp>, Reverse<i32>, Reverse<Timestamp>, &'a str),
 }
 
-impl<'a> Standing<'a> {
+impl<'a> DeletionOrder<'a> {
     pub(crate) fn of(pod: &'a ObservedPod) -> Self {
         let phase = match &*pod.status.phase {
             "Running" => 2,

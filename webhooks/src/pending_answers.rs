@@ -22,7 +22,7 @@ const BYTES_PER_MILLISECOND: usize = 4096;
 
 /// The answers of one connection that are not written yet. Clones are of the same connection.
 #[derive(Clone, Debug, Default)]
-pub struct Untaken(Arc<Waiting>);
+pub struct PendingAnswers(Arc<Waiting>);
 
 #[derive(Debug, Default)]
 struct Waiting {
@@ -45,7 +45,7 @@ struct Answer {
     /// Where it is lent its bytes.
     lent: Option<Arc<BodyMemory>>,
     _held: Held,
-    connection: Untaken,
+    connection: PendingAnswers,
     due: Instant,
 }
 
@@ -67,7 +67,7 @@ impl Drop for Answer {
     }
 }
 
-impl Untaken {
+impl PendingAnswers {
     /// The answer to a question of `peer` that holds `held`. The answer to one in a large place keeps this place;
     /// any other counts against `memory`, and there is none where that has no room.
     pub(crate) fn keep(
@@ -78,7 +78,7 @@ impl Untaken {
         held: Held,
     ) -> Option<Bytes> {
         let size = bytes.capacity();
-        let (lent, held) = if held.is_place() {
+        let (lent, held) = if held.has_slot() {
             (None, held)
         } else {
             drop(held);
@@ -130,8 +130,8 @@ mod tests {
     #[test]
     fn what_is_not_taken_is_bounded_in_bytes() {
         let memory = BodyMemory::new(1 << 20, 1 << 20);
-        let untaken = Untaken::default();
-        let keep = |size| untaken.keep(vec![b' '; size], PEER, &memory, Held::default());
+        let pending_answers = PendingAnswers::default();
+        let keep = |size| pending_answers.keep(vec![b' '; size], PEER, &memory, Held::default());
         let small: Vec<_> = (0..16).map(|_| keep(SMALL).unwrap()).collect();
         let large = keep(1 << 20).unwrap();
         assert!(keep(1).is_none(), "no memory is left");
@@ -150,10 +150,10 @@ mod tests {
     async fn answers_of_any_size_have_a_time() {
         let memory = BodyMemory::new(32 << 20, 32 << 20);
         for (before, size, time) in [(1, 16 << 20, 9), (16 << 20, 1, 5), (1, 1, 5)] {
-            let untaken = Untaken::default();
-            let keep = |size| untaken.keep(vec![b' '; size], PEER, &memory, Held::default()).unwrap();
+            let pending_answers = PendingAnswers::default();
+            let keep = |size| pending_answers.keep(vec![b' '; size], PEER, &memory, Held::default()).unwrap();
             // Waits before there is an answer, and goes on when one is taken.
-            let overdue = untaken.clone();
+            let overdue = pending_answers.clone();
             let mut overdue = tokio::spawn(async move { overdue.overdue().await });
             sleep(TAKING * 2).await;
             let taken = keep(before);
@@ -165,7 +165,7 @@ mod tests {
             timeout(TAKING * 10, &mut overdue).await.unwrap().unwrap();
             assert_eq!(began.elapsed().as_secs(), time, "{size} bytes");
             drop(left);
-            assert!(timeout(TAKING * 10, untaken.overdue()).await.is_err(), "all are taken");
+            assert!(timeout(TAKING * 10, pending_answers.overdue()).await.is_err(), "all are taken");
         }
     }
 }

@@ -57,13 +57,13 @@ impl Pass {
 
 /// The owners of a task that pull with the same Secrets.
 #[derive(Clone, Debug)]
-pub struct Party {
+pub struct PullGroup {
     /// Their names; an empty one where the task has no owners.
     pub owners: Vec<String>,
     passes: Vec<Arc<Pass>>,
 }
 
-impl Party {
+impl PullGroup {
     /// Their credentials.
     ///
     /// # Errors
@@ -90,22 +90,22 @@ impl Party {
 }
 
 /// The owners of a task, in their order, together where they have the same of these Secrets.
-pub fn parties(owners: &[ObjectReference], passes: &[Arc<Pass>]) -> Vec<Party> {
-    let mut parties: Vec<Party> = Vec::new();
+pub fn pull_groups(owners: &[ObjectReference], passes: &[Arc<Pass>]) -> Vec<PullGroup> {
+    let mut pull_groups: Vec<PullGroup> = Vec::new();
     let nobody = owners.is_empty().then_some(None);
     for owner in nobody.into_iter().chain(owners.iter().map(Some)) {
         let name = owner.map(word).unwrap_or_default();
         let own: Vec<Arc<Pass>> = passes.iter().filter(|pass| pass.serves(owner)).cloned().collect();
-        let same = |party: &&mut Party| {
-            party.passes.len() == own.len()
-                && party.passes.iter().zip(&own).all(|(one, other)| Arc::ptr_eq(one, other))
+        let same = |pull_group: &&mut PullGroup| {
+            pull_group.passes.len() == own.len()
+                && pull_group.passes.iter().zip(&own).all(|(one, other)| Arc::ptr_eq(one, other))
         };
-        match parties.iter_mut().find(same) {
-            Some(party) => party.owners.push(name),
-            None => parties.push(Party { owners: vec![name], passes: own }),
+        match pull_groups.iter_mut().find(same) {
+            Some(pull_group) => pull_group.owners.push(name),
+            None => pull_groups.push(PullGroup { owners: vec![name], passes: own }),
         }
     }
-    parties
+    pull_groups
 }
 
 /// The images of the node that came with credentials of Secrets, by ID: with which.
@@ -114,8 +114,8 @@ pub struct Private(BTreeMap<String, BTreeSet<String>>);
 
 impl Private {
     /// Takes in that an image came with the Secrets of a party.
-    pub fn came(&mut self, id: &str, party: &Party) {
-        self.0.entry(id.to_owned()).or_default().extend(party.sources());
+    pub fn came(&mut self, id: &str, pull_group: &PullGroup) {
+        self.0.entry(id.to_owned()).or_default().extend(pull_group.sources());
     }
 
     /// Takes in that an image came with Secrets, where it is not known with which.
@@ -139,8 +139,8 @@ impl Private {
     }
 
     /// Whether an image came with a Secret of a party.
-    pub fn admits(&self, id: &str, party: &Party) -> bool {
-        self.0.get(id).is_some_and(|sources| !sources.is_disjoint(&party.sources()))
+    pub fn admits(&self, id: &str, pull_group: &PullGroup) -> bool {
+        self.0.get(id).is_some_and(|sources| !sources.is_disjoint(&pull_group.sources()))
     }
 
     /// Forgets the images that are not there any more.

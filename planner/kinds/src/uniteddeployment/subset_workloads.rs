@@ -12,12 +12,12 @@ use values::selector::Selector;
 
 /// A subset with its workload.
 #[derive(Clone, Debug)]
-pub(super) struct Place<'a> {
+pub(super) struct SubsetWorkload<'a> {
     pub(super) child: &'a Child,
     pub(super) pods: Vec<&'a Arc<ObservedPod>>,
 }
 
-impl<'a> Place<'a> {
+impl<'a> SubsetWorkload<'a> {
     fn of(child: &'a Child) -> Self {
         Self { child, pods: Vec::new() }
     }
@@ -30,8 +30,8 @@ impl<'a> Place<'a> {
 
 /// The workloads, as they belong to subsets.
 #[derive(Debug, Default)]
-pub(super) struct Found<'a> {
-    pub(super) places: BTreeMap<&'a str, Place<'a>>,
+pub(super) struct SubsetWorkloads<'a> {
+    pub(super) places: BTreeMap<&'a str, SubsetWorkload<'a>>,
     /// Own workloads of another kind, and second ones of a subset.
     pub(super) surplus: Vec<&'a Child>,
     /// Workloads that serve a subset from now on.
@@ -41,7 +41,7 @@ pub(super) struct Found<'a> {
 }
 
 /// Sorts the workloads by subset. Of several the oldest that is not being deleted stays.
-pub(super) fn found<'a>(snapshot: &Snapshot<'a>, kind: ChildKind) -> Found<'a> {
+pub(super) fn found<'a>(snapshot: &Snapshot<'a>, kind: ChildKind) -> SubsetWorkloads<'a> {
     let united = snapshot.united;
     let selector = Selector::compile(&united.spec.selector).ok();
     let subsets: BTreeSet<&str> =
@@ -53,7 +53,7 @@ pub(super) fn found<'a>(snapshot: &Snapshot<'a>, kind: ChildKind) -> Found<'a> {
         .filter(|child| *child.namespace == *united.metadata.namespace && !child.deleting)
         .collect();
     children.sort_by_key(|child| (child.created, &child.name));
-    let mut found = Found::default();
+    let mut found = SubsetWorkloads::default();
     let matches = |child: &&Child| selector.as_ref().is_some_and(|selector| selector.matches(&child.labels));
     let (own, others): (Vec<&Child>, Vec<&Child>) =
         children.into_iter().partition(|child| child.is_of(&united.metadata.uid));
@@ -65,18 +65,18 @@ pub(super) fn found<'a>(snapshot: &Snapshot<'a>, kind: ChildKind) -> Found<'a> {
         if child.kind != kind || found.places.contains_key(&*child.subset) {
             found.surplus.push(child);
         } else {
-            found.places.insert(&child.subset, Place::of(child));
+            found.places.insert(&child.subset, SubsetWorkload::of(child));
         }
     }
     // What the selector does not select serves where nothing else does; otherwise it is left alone.
     let serves = |child: &&Child| child.kind == kind && subsets.contains(&*child.subset);
     for child in unselected.into_iter().filter(serves) {
-        found.places.entry(&child.subset).or_insert_with(|| Place::of(child));
+        found.places.entry(&child.subset).or_insert_with(|| SubsetWorkload::of(child));
     }
     for child in others.into_iter().filter(matches).filter(serves) {
         if child.owner.is_none() && !found.places.contains_key(&*child.subset) {
             found.orphans.push(child);
-            found.places.insert(&child.subset, Place::of(child));
+            found.places.insert(&child.subset, SubsetWorkload::of(child));
         }
     }
     for pod in snapshot.pods {

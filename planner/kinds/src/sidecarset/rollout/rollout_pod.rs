@@ -13,7 +13,7 @@ use pod::observed::ObservedPod;
 
 /// A Pod and where it stands.
 #[derive(Clone, Debug)]
-pub(super) struct Standing {
+pub(super) struct RolloutPod {
     pub(super) pod: Arc<ObservedPod>,
     pub(super) view: View,
 }
@@ -42,7 +42,7 @@ pub(super) struct View {
     pub(super) updated_in_place: bool,
 }
 
-impl Standing {
+impl RolloutPod {
     /// Where a Pod of the SidecarSet stands.
     pub(super) fn of(set: &RolloutSet, pod: &Arc<ObservedPod>) -> Self {
         Self { pod: pod.clone(), view: View::of(set, pod) }

@@ -1,5 +1,5 @@
-//! Places for connections: so many in all, so many for one peer. Where they run out, whoever has been idle
-//! for longest makes room.
+//! Limits the number of connections, in all and of one peer. At the limit the connection that was idle for longest is
+//! closed.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -18,40 +18,40 @@ use tracing::debug;
 use super::ConnectionLimits;
 use crate::metrics::Metrics;
 
-/// Time for a place to become free before more connections are asked to leave.
-const AGAIN: Duration = Duration::from_millis(250);
-/// One in so many connections is asked to leave at once.
+/// Time for a slot to become free before more connections are closed.
+const RETRY_DELAY: Duration = Duration::from_millis(250);
+/// One in so many connections is closed at once.
 const BATCH: usize = 64;
 
-/// The places of one server.
-pub(super) struct Places {
+/// The slots of one server.
+pub(super) struct ConnectionSlots {
     free: Arc<Semaphore>,
     limits: ConnectionLimits,
     started: Instant,
     taken: Mutex<Taken>,
     open: IntGauge,
     refused: IntCounter,
-    displaced: IntCounter,
+    evicted: IntCounter,
 }
 
 #[derive(Default)]
 struct Taken {
     /// Connections by address; an address without any is not in it.
     peers: HashMap<IpAddr, usize>,
-    occupants: HashMap<u64, Arc<Occupant>>,
+    connections: HashMap<u64, Arc<ConnectionState>>,
     next: u64,
 }
 
-/// The place of an open connection; free again when dropped, however the connection ends.
-pub(super) struct Place {
-    places: Arc<Places>,
+/// The slot of an open connection; free again when dropped, however the connection ends.
+pub(super) struct ConnectionSlot {
+    slots: Arc<ConnectionSlots>,
     number: u64,
-    occupant: Arc<Occupant>,
+    state: Arc<ConnectionState>,
     _permit: OwnedSemaphorePermit,
 }
 
-/// What is known of an open connection.
-pub(super) struct Occupant {
+/// The state of an open connection.
+pub(super) struct ConnectionState {
     peer: IpAddr,
     started: Instant,
     /// Calls to which there is no answer yet.
@@ -65,9 +65,9 @@ pub(super) struct Occupant {
 }
 
 /// A call that has no answer yet.
-pub(super) struct Call<'a>(&'a Occupant);
+pub(super) struct Call<'a>(&'a ConnectionState);
 
-impl Places {
+impl ConnectionSlots {
     pub(super) fn new(limits: &ConnectionLimits, metrics: &Metrics) -> Arc<Self> {
         Arc::new(Self {
             free: Arc::new(Semaphore::new(limits.connections)),
@@ -76,27 +76,26 @@ impl Places {
             taken: Mutex::default(),
             open: metrics.connections.clone(),
             refused: metrics.connections_refused.clone(),
-            displaced: metrics.connections_displaced.clone(),
+            evicted: metrics.connections_displaced.clone(),
         })
     }
 
-    /// A place for a connection from `peer`, at once if there is one; otherwise others are asked to leave.
-    /// `None` if the peer has as many as it may have: its next connection finds one of them gone, if any
-    /// was idle.
-    pub(super) async fn take(self: &Arc<Self>, peer: IpAddr) -> Option<Place> {
+    /// Takes a slot for a connection from `peer`, at once if one is free; otherwise closes idle connections first.
+    /// `None` if the peer is at its limit: one of its idle connections is closed for its next one.
+    pub(super) async fn take(self: &Arc<Self>, peer: IpAddr) -> Option<ConnectionSlot> {
         let peer = peer.to_canonical();
         let open = self.taken().peers.get(&peer).copied().unwrap_or_default();
         if open >= self.limits.per_peer {
             self.refused.inc();
             debug!(%peer, open, "a peer has too many connections; one is closed");
-            self.displace(1, |occupant| occupant.peer == peer);
+            self.evict(1, |state| state.peer == peer);
             return None;
         }
         let permit = match self.free.clone().try_acquire_owned() {
             Ok(permit) => permit,
             Err(_) => self.make_room().await?,
         };
-        let occupant = Arc::new(Occupant {
+        let state = Arc::new(ConnectionState {
             peer,
             started: self.started,
             calls: AtomicUsize::new(0),
@@ -109,40 +108,38 @@ impl Places {
         *taken.peers.entry(peer).or_default() += 1;
         taken.next += 1;
         let number = taken.next;
-        taken.occupants.insert(number, occupant.clone());
+        taken.connections.insert(number, state.clone());
         drop(taken);
         self.open.inc();
-        Some(Place { places: self.clone(), number, occupant, _permit: permit })
+        Some(ConnectionSlot { slots: self.clone(), number, state, _permit: permit })
     }
 
     async fn make_room(&self) -> Option<OwnedSemaphorePermit> {
         loop {
-            self.displace((self.limits.connections / BATCH).max(1), |_| true);
-            if let Ok(permit) = timeout(AGAIN, self.free.clone().acquire_owned()).await {
+            self.evict((self.limits.connections / BATCH).max(1), |_| true);
+            if let Ok(permit) = timeout(RETRY_DELAY, self.free.clone().acquire_owned()).await {
                 return permit.ok();
             }
         }
     }
 
-    /// Asks up to `count` connections to leave: first those of the peer that has most, and of them those that
-    /// have been idle for longest.
-    fn displace(&self, count: usize, among: impl Fn(&Occupant) -> bool) {
+    /// Closes up to `count` idle connections: first those of the peer that has most, and of them those that were idle
+    /// for longest.
+    fn evict(&self, count: usize, among: impl Fn(&ConnectionState) -> bool) {
         let now = elapsed(self.started);
         let taken = self.taken();
-        let mut idle: Vec<&Arc<Occupant>> = taken
-            .occupants
+        let mut idle: Vec<&Arc<ConnectionState>> = taken
+            .connections
             .values()
-            .filter(|occupant| among(occupant) && occupant.may_leave(now, &self.limits))
+            .filter(|state| among(state) && state.may_leave(now, &self.limits))
             .collect();
         // Calls go on meanwhile: each time is read once.
-        idle.sort_by_cached_key(|occupant| {
-            (Reverse(taken.peers.get(&occupant.peer)), occupant.last.load(Relaxed))
-        });
-        for occupant in idle.into_iter().take(count) {
-            debug!(peer = %occupant.peer, "an idle connection is closed: its place is needed");
-            occupant.leaving.store(true, Relaxed);
-            occupant.leave.notify_one();
-            self.displaced.inc();
+        idle.sort_by_cached_key(|state| (Reverse(taken.peers.get(&state.peer)), state.last.load(Relaxed)));
+        for state in idle.into_iter().take(count) {
+            debug!(peer = %state.peer, "an idle connection is closed: its slot is needed");
+            state.leaving.store(true, Relaxed);
+            state.leave.notify_one();
+            self.evicted.inc();
         }
     }
 
@@ -151,18 +148,18 @@ impl Places {
     }
 }
 
-impl Place {
-    pub(super) fn occupant(&self) -> &Arc<Occupant> {
-        &self.occupant
+impl ConnectionSlot {
+    pub(super) fn state(&self) -> &Arc<ConnectionState> {
+        &self.state
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
-        self.places.open.dec();
-        let mut taken = self.places.taken();
-        taken.occupants.remove(&self.number);
-        if let Entry::Occupied(mut open) = taken.peers.entry(self.occupant.peer) {
+        self.slots.open.dec();
+        let mut taken = self.slots.taken();
+        taken.connections.remove(&self.number);
+        if let Entry::Occupied(mut open) = taken.peers.entry(self.state.peer) {
             *open.get_mut() -= 1;
             if *open.get() == 0 {
                 open.remove();
@@ -171,7 +168,7 @@ impl Drop for Place {
     }
 }
 
-impl Occupant {
+impl ConnectionState {
     /// Counts a call until the guard is dropped.
     pub(super) fn enter(&self) -> Call<'_> {
         self.used.store(true, Relaxed);
@@ -180,13 +177,13 @@ impl Occupant {
         Call(self)
     }
 
-    /// Who opened it.
+    /// The address of the peer.
     pub(super) fn peer(&self) -> IpAddr {
         self.peer
     }
 
-    /// Waits until the connection is asked to leave.
-    pub(super) async fn displaced(&self) {
+    /// Waits until the connection is to be closed.
+    pub(super) async fn evicted(&self) {
         self.leave.notified().await;
     }
 
@@ -239,55 +236,55 @@ mod tests {
     const ONE: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
     const TWO: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2));
 
-    fn places(limits: ConnectionLimits) -> (Arc<Places>, Metrics) {
+    fn slots(limits: ConnectionLimits) -> (Arc<ConnectionSlots>, Metrics) {
         let metrics = Metrics::new().unwrap();
-        (Places::new(&limits, &metrics), metrics)
+        (ConnectionSlots::new(&limits, &metrics), metrics)
     }
 
-    fn leaves(place: &Place) -> bool {
-        place.occupant().displaced().now_or_never().is_some()
+    fn leaves(slot: &ConnectionSlot) -> bool {
+        slot.state().evicted().now_or_never().is_some()
     }
 
     #[tokio::test]
     async fn a_peer_has_its_share_and_gives_it_back() {
-        let (places, metrics) =
-            places(ConnectionLimits { connections: 3, per_peer: 1, ..ConnectionLimits::default() });
-        let first = places.take(ONE).await.unwrap();
+        let (slots, metrics) =
+            slots(ConnectionLimits { connections: 3, per_peer: 1, ..ConnectionLimits::default() });
+        let first = slots.take(ONE).await.unwrap();
         // The same address, as a listener for both families sees it.
         let IpAddr::V4(one) = ONE else { panic!("an address of version 4") };
-        assert!(places.take(one.to_ipv6_mapped().into()).await.is_none());
-        let second = places.take(TWO).await.unwrap();
-        assert!(places.take(Ipv6Addr::LOCALHOST.into()).await.is_some());
+        assert!(slots.take(one.to_ipv6_mapped().into()).await.is_none());
+        let second = slots.take(TWO).await.unwrap();
+        assert!(slots.take(Ipv6Addr::LOCALHOST.into()).await.is_some());
         assert_eq!((metrics.connections.get(), metrics.connections_refused.get()), (2, 1));
         drop(first);
-        let again = places.take(ONE).await.unwrap();
+        let again = slots.take(ONE).await.unwrap();
         drop((second, again));
         assert_eq!(metrics.connections.get(), 0);
-        assert!(places.taken().peers.is_empty() && places.taken().occupants.is_empty());
-        assert_eq!(places.free.available_permits(), 3);
+        assert!(slots.taken().peers.is_empty() && slots.taken().connections.is_empty());
+        assert_eq!(slots.free.available_permits(), 3);
     }
 
     #[tokio::test]
     async fn the_longest_idle_of_the_largest_peer_makes_room() {
         let limits =
             ConnectionLimits { connections: 4, settled: Duration::ZERO, ..ConnectionLimits::default() };
-        let (places, metrics) = places(limits);
-        let other = places.take(TWO).await.unwrap();
+        let (slots, metrics) = slots(limits);
+        let other = slots.take(TWO).await.unwrap();
         let mut own = Vec::new();
         for _ in 0..3 {
-            own.push(places.take(ONE).await.unwrap());
+            own.push(slots.take(ONE).await.unwrap());
             std::thread::sleep(Duration::from_millis(2));
         }
-        let busy = own[0].occupant().clone();
+        let busy = own[0].state().clone();
         let call = busy.enter();
-        drop(own[1].occupant().enter());
+        drop(own[1].state().enter());
         let waiting = tokio::spawn({
-            let places = places.clone();
-            async move { places.take(TWO).await }
+            let slots = slots.clone();
+            async move { slots.take(TWO).await }
         });
-        own[2].occupant().displaced().await;
+        own[2].state().evicted().await;
         assert!(!waiting.is_finished());
-        assert!([&other, &own[0], &own[1]].into_iter().all(|place| !leaves(place)));
+        assert!([&other, &own[0], &own[1]].into_iter().all(|slot| !leaves(slot)));
         assert_eq!(metrics.connections_displaced.get(), 1);
         own.pop();
         assert!(waiting.await.unwrap().is_some());
@@ -296,11 +293,11 @@ mod tests {
 
     #[tokio::test]
     async fn nobody_leaves_who_has_just_come_or_while_there_is_room() {
-        let (places, metrics) =
-            places(ConnectionLimits { connections: 1, per_peer: 1, ..ConnectionLimits::default() });
-        let first = places.take(ONE).await.unwrap();
-        assert!(places.take(ONE).await.is_none());
-        assert!(timeout(AGAIN * 2, places.take(TWO)).await.is_err());
+        let (slots, metrics) =
+            slots(ConnectionLimits { connections: 1, per_peer: 1, ..ConnectionLimits::default() });
+        let first = slots.take(ONE).await.unwrap();
+        assert!(slots.take(ONE).await.is_none());
+        assert!(timeout(RETRY_DELAY * 2, slots.take(TWO)).await.is_err());
         assert!(!leaves(&first));
         assert_eq!(metrics.connections_displaced.get(), 0);
     }
@@ -308,21 +305,21 @@ mod tests {
     #[tokio::test]
     async fn calls_go_on_while_others_are_chosen_to_leave() {
         let limits = ConnectionLimits { settled: Duration::ZERO, ..ConnectionLimits::default() };
-        let (places, metrics) = places(limits);
+        let (slots, metrics) = slots(limits);
         let mut own = Vec::new();
         for _ in 0..200 {
-            own.push(places.take(ONE).await.unwrap());
+            own.push(slots.take(ONE).await.unwrap());
         }
         let done = &AtomicBool::new(false);
         std::thread::scope(|scope| {
-            let busy: Vec<_> = own.iter().map(|place| place.occupant().clone()).collect();
+            let busy: Vec<_> = own.iter().map(|slot| slot.state().clone()).collect();
             scope.spawn(move || {
                 while !done.load(Relaxed) {
-                    busy.iter().for_each(|occupant| drop(occupant.enter()));
+                    busy.iter().for_each(|state| drop(state.enter()));
                 }
             });
             for _ in 0..100 {
-                places.displace(1, |_| true);
+                slots.evict(1, |_| true);
             }
             done.store(true, Relaxed);
         });
@@ -331,11 +328,11 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn who_leaves_has_its_calls_answered_first() {
-        let (places, _) = places(ConnectionLimits::default());
-        let place = places.take(ONE).await.unwrap();
+        let (slots, _) = slots(ConnectionLimits::default());
+        let slot = slots.take(ONE).await.unwrap();
         let (least, most) = (Duration::from_secs(2), Duration::from_secs(60));
-        let call = place.occupant().enter();
-        let quiet = place.occupant().quiet(least, most);
+        let call = slot.state().enter();
+        let quiet = slot.state().quiet(least, most);
         let mut quiet = std::pin::pin!(quiet);
         assert!(timeout(least * 5, quiet.as_mut()).await.is_err());
         drop(call);
@@ -351,14 +348,14 @@ mod tests {
             call: brief * 1000,
             ..ConnectionLimits::default()
         };
-        let (places, _) = places(limits);
-        let first = places.take(ONE).await.unwrap();
-        let _call = first.occupant().enter();
-        assert!(places.take(ONE).await.is_none());
+        let (slots, _) = slots(limits);
+        let first = slots.take(ONE).await.unwrap();
+        let _call = first.state().enter();
+        assert!(slots.take(ONE).await.is_none());
         assert!(!leaves(&first));
         sleep(brief * 1100).await;
         // Refused once more, but the next one finds room.
-        assert!(places.take(ONE).await.is_none());
+        assert!(slots.take(ONE).await.is_none());
         assert!(leaves(&first));
     }
 }

@@ -24,10 +24,11 @@ fn job(namespace: &str, name: &str) -> ObjectReference {
 }
 
 fn found(owners: &[ObjectReference], passes: &[Arc<Pass>]) -> Vec<(String, String)> {
-    let parties = parties(owners, passes);
-    let words =
-        |party: Party| (party.owners.join(" "), party.sources().into_iter().collect::<Vec<_>>().join(" "));
-    parties.into_iter().map(words).collect()
+    let pull_groups = pull_groups(owners, passes);
+    let words = |pull_group: PullGroup| {
+        (pull_group.owners.join(" "), pull_group.sources().into_iter().collect::<Vec<_>>().join(" "))
+    };
+    pull_groups.into_iter().map(words).collect()
 }
 
 fn pairs<'a>(pairs: &[(&'a str, &'a str)]) -> Vec<(String, String)> {
@@ -53,8 +54,9 @@ fn a_broken_secret_is_an_error_of_its_own_party() {
     let secret =
         json!({"metadata": metadata, "type": "kubernetes.io/dockercfg", "data": {".dockercfg": "?"}});
     let passes = [copy("shop/pull", "shop/a"), Arc::new(Pass::of_secret(&secret.to_string()))];
-    let parties = parties(&[job("shop", "a"), job("bank", "a")], &passes);
-    let errors: Vec<Option<String>> = parties.iter().map(|party| party.keyring().err()).collect();
+    let pull_groups = pull_groups(&[job("shop", "a"), job("bank", "a")], &passes);
+    let errors: Vec<Option<String>> =
+        pull_groups.iter().map(|pull_group| pull_group.keyring().err()).collect();
     let error = "Secret config/broken can't be used: its value is not base64".to_owned();
     assert_eq!(errors, [None, Some(error)]);
 }
@@ -70,20 +72,21 @@ fn a_copy_may_have_another_user_since_it_was_read() {
 #[test]
 fn an_image_that_came_with_credentials_is_there_for_those_who_have_them() {
     let passes = [copy("shop/pull", "shop/a"), copy("bank/pull", "bank/a")];
-    let parties = parties(&[job("shop", "a"), job("bank", "a"), job("shop", "c")], &passes);
+    let pull_groups = pull_groups(&[job("shop", "a"), job("bank", "a"), job("shop", "c")], &passes);
     let mut private = Private::default();
     assert!(!private.knows("1"));
-    private.came("1", &parties[0]);
-    let admitted =
-        |private: &Private| -> Vec<bool> { parties.iter().map(|party| private.admits("1", party)).collect() };
+    private.came("1", &pull_groups[0]);
+    let admitted = |private: &Private| -> Vec<bool> {
+        pull_groups.iter().map(|pull_group| private.admits("1", pull_group)).collect()
+    };
     assert_eq!((private.knows("1"), admitted(&private)), (true, vec![true, false, false]));
-    private.came("1", &parties[1]);
+    private.came("1", &pull_groups[1]);
     assert_eq!(admitted(&private), [true, true, false]);
     private.keep(|id| id == "1");
     assert!(private.knows("1"));
     private.is_public("1");
     assert!(!private.knows("1"));
-    private.came("2", &parties[1]);
+    private.came("2", &pull_groups[1]);
     private.keep(|id| id == "1");
     assert!(!private.knows("2"));
 }
