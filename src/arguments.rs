@@ -78,7 +78,7 @@ pub(crate) struct ServeArguments {
     /// How long the exit hook of a container waits to hear from the agent of the node, in whole seconds
     #[arg(long, default_value = "10s", value_parser = duration)]
     pub exit_hook_window: Duration,
-    /// After the stop signal: how long to go on accepting while unready
+    /// After the stop signal: how long to continue accepting while unready
     #[arg(long, default_value = "10s", value_parser = duration)]
     pub drain_duration: Duration,
     /// failurePolicy of the deletion protection entries: Fail or Ignore

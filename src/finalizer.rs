@@ -34,7 +34,7 @@ struct List {
     items: Vec<serde::de::IgnoredAny>,
 }
 
-/// Looks for workloads and says whether an uninstall may go on.
+/// Looks for workloads and says whether an uninstall may continue.
 pub(crate) fn run(arguments: &FinalizerArguments) -> anyhow::Result<ExitCode> {
     cluster::client::install_cryptography();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;

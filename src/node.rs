@@ -312,7 +312,7 @@ impl NodeArguments {
         Ok(detected.runtimes.into())
     }
 
-    /// Tells of arguments that are missing or without effect.
+    /// Reports arguments that are missing or without effect.
     fn warn_of_traps(&self) {
         if self.state_directory.is_none() {
             warn!("without --state-directory a restart forgets which images came with pull Secrets");

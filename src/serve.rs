@@ -142,7 +142,7 @@ async fn serve(settings: &Settings, admission: &Runtime, controllers: &Runtime) 
             error!(timeout = ?settings.initialize_timeout, reason = readiness.reason(), "not initialized in time");
             return Ok(ExitCode::FAILURE);
         }
-        // All run for ever: if one ends, this replica would be deaf or grow stale unseen.
+        // All run forever: if one ends, this replica would be deaf or grow stale unseen.
         () = server.ended() => return Err(anyhow::anyhow!("the webhook server ended")),
         end = &mut feeding => return Err(anyhow::anyhow!("the watches ended: {end:?}")),
         end = &mut certificates.task => return Err(anyhow::anyhow!("the publication of certificates ended: {end:?}")),

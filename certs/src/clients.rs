@@ -69,7 +69,7 @@ impl ClientCertificates {
         Ok(Self { file, names, current })
     }
 
-    /// Follows the file for ever. Where it can't be used the authorities stay that it held before.
+    /// Follows the file forever. Where it can't be used the authorities stay that it held before.
     pub async fn follow(&self) {
         let mut reported = None;
         loop {

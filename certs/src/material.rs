@@ -232,7 +232,7 @@ pub(crate) fn shared_bundle(
         valid.into_iter().partition(|(_, certificate)| own.contains(certificate));
     let mut kept: Vec<(Authority, &CertificateDer<'static>)> =
         ours.into_iter().chain(others).take(most).collect();
-    // All replicas must write the same text, or they would never come to rest.
+    // All replicas must write the same text, or they would never settle.
     kept.sort_by_key(|(authority, _)| (std::cmp::Reverse(authority.not_before), authority.id));
     kept.into_iter().map(|(_, certificate)| pem("CERTIFICATE", certificate)).collect()
 }

@@ -127,7 +127,7 @@ async fn review(peer: &Peer, address: &Address, path: &str) -> Result<(), CallEr
         // It serves the path, to callers who show the certificate of an API server.
         _ if status == StatusCode::UNAUTHORIZED => Ok(()),
         Ok(answer) if answer.response.uid == SELF_CHECK_UID => Ok(()),
-        // Nobody is told of the segment.
+        // Nobody is told about the segment.
         _ => Err(CallError::Unexpected {
             path: values::segment::split(path).1.to_owned(),
             detail: format!("{status} from {}:{}", address.0, address.1),

@@ -100,7 +100,7 @@ impl CertificateSettings {
             served,
             legacy_paths: false,
             pod: get("POD_NAME"),
-            // Nothing tells of a change to a file.
+            // Nothing reports a change to a file.
             resync: Duration::from_secs(if mode == Mode::Files { 60 } else { 600 }),
         })
     }

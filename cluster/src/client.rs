@@ -214,7 +214,7 @@ pub fn metadata_only(client: Client) -> Client {
 
 fn prepared(configuration: &Config, user_agent: &str, patience: Duration) -> Config {
     let mut configuration = configuration.clone();
-    // A host that vanishes in the middle of an answer must not hold anybody for ever.
+    // A host that vanishes in the middle of an answer must not hold anybody forever.
     configuration.connect_timeout = Some(CONNECT.min(patience));
     configuration.read_timeout = Some(patience);
     if let Ok(value) = http::HeaderValue::from_str(user_agent) {

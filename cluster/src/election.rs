@@ -33,7 +33,7 @@ pub struct Settings {
     pub retry_period: Duration,
 }
 
-/// The election under way: true while this replica leads.
+/// The election in progress: true while this replica leads.
 pub struct Election {
     /// Changes whenever leadership is won or lost.
     pub leading: watch::Receiver<bool>,

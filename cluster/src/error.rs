@@ -42,7 +42,7 @@ pub enum ErrorReason {
     Conflict,
     /// The namespace is being deleted: nothing can be created in it any more.
     NamespaceTerminating,
-    /// A rule or a webhook refuses this request, or there is no such kind, and that would go on.
+    /// A rule or a webhook refuses this request, or there is no such kind, and will do so again.
     Refused,
     /// The API server takes no requests of ours now.
     Unavailable,
@@ -55,9 +55,9 @@ pub enum ErrorReason {
 /// When the work that needed the request is to be tried again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Retry {
-    /// At once, or when a watch tells of it, on the state that the object has by then.
+    /// At once, or when a watch reports it, on the state that the object has by then.
     Now,
-    /// After a while, longer each time. The trouble is that of this request; other requests go on.
+    /// After a while, longer each time. The trouble is that of this request; other requests continue.
     Later,
     /// After a while, and other requests wait too: they have the same trouble.
     WhenHealthy,

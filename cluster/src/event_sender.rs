@@ -1,4 +1,4 @@
-//! Events about objects: written one after another, beside the work that they tell of.
+//! Events about objects: written one after another, beside the work that they report.
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use tokio::sync::mpsc;
@@ -6,7 +6,7 @@ use values::event::Event;
 
 use crate::events::{Recorder, Severity};
 
-/// Events that may wait to be written. More are dropped: they tell of what can be seen.
+/// Events that may wait to be written. More are dropped: they report what can be seen.
 const WAITING: usize = 4096;
 
 /// Where a controller leaves its Events.

@@ -1,7 +1,7 @@
 //! Kubernetes Events: what a person sees with `kubectl describe`.
 //!
 //! What is new is written at once. What happens again is counted, and the count is written at most once in
-//! ten seconds for each Event. So the number of writes depends on how long something goes on, not on how many
+//! ten seconds for each Event. So the number of writes depends on how long something continues, not on how many
 //! Pods it concerns.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -78,7 +78,7 @@ impl Allowance {
     }
 }
 
-/// Whether an Event tells of the usual course or of trouble.
+/// Whether an Event reports normal work or a problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Severity {
     /// `Normal`.
@@ -121,7 +121,7 @@ impl Recorder {
     }
 
     /// Records an Event about `object`. `action` and `reason` are words in CamelCase. An Event that
-    /// can't be written is logged: it must not stop what it tells of.
+    /// can't be written is logged: it must not stop what it reports.
     pub async fn record(
         &self,
         object: &ObjectReference,
@@ -161,7 +161,7 @@ impl Recorder {
     }
 
     /// Records a warning about an object of a namespace and what it is related to. It is never counted up: `name` is always
-    /// the same, so that it is written once, whoever leads.
+    /// the same, so that it is written once, whichever replica leads.
     ///
     /// # Errors
     /// It may be recorded if it is tried again.

@@ -8,7 +8,7 @@
 //!              <--PATCH-- reservation (units of a status that many requests want at once)
 //!
 //!   queue    which key is worked on when; triggers  the keys of changes; delays  keys that are due later
-//!   event_sender  Events that are written beside the work that they tell of
+//!   event_sender  Events that are written beside the work that they report
 //!   https    one request to whom it may concern: our own server, a container
 //! ```
 //!

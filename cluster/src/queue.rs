@@ -4,7 +4,7 @@
 //! 1. a key is never reconciled by two workers at once;
 //! 2. a key that is added while it is reconciled is reconciled again afterwards;
 //! 3. a reconcile that panics counts as failed and affects no other key: the panic is counted, and an Event on
-//!    the object tells of it;
+//!    the object reports it;
 //! 4. a key is due at one later time at most, the one that its latest reconcile asked for;
 //! 5. what the API server refuses because the namespace is being deleted ends the work for the key, without
 //!    a word.
@@ -34,7 +34,7 @@ mod metrics;
 /// The first pause after a failure and the longest. OpenKruise's longest is 1000 s; here nothing waits longer than ten
 /// minutes to be looked at.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(5), Duration::from_secs(600));
-/// How old the measures of reconciles under way may be.
+/// How old the measures of reconciles in progress may be.
 const OBSERVATION: Duration = Duration::from_secs(1);
 
 /// What a reconcile asks for.
@@ -70,7 +70,7 @@ pub trait Reconciler: Send + Sync + 'static {
     /// The object, as Events refer to it; `None` where it is gone.
     fn object(&self, key: &Self::Key) -> Option<ObjectReference>;
 
-    /// The reconcile of this key panicked: a controller that is told of many changes lets it rest.
+    /// The reconcile of this key panicked: a controller that is told about many changes lets it rest.
     fn panicked(&self, _key: &Self::Key) {}
 }
 
@@ -354,7 +354,7 @@ mod tests {
             }
         })
         .await;
-        // The second add arrives while the first is under way: invariant 2 allows two, never more.
+        // The second add arrives while the first is in progress: invariant 2 allows two, never more.
         assert!((1..=2).contains(&count.load(Ordering::SeqCst)));
     }
 

@@ -1,6 +1,6 @@
 //! Takes units from the status of an object for many requests at once (see [`values::reservation`]).
 //!
-//! Each object that is claimed from has a task, so that of one replica one write is under way at a time.
+//! Each object that is claimed from has a task, so that of one replica one write is in progress at a time.
 //! Requests that arrive meanwhile wait, and the next write is for all of them. The task ends some time after
 //! its last claim; until then it knows what its last write has returned, which the watch may not show yet.
 //!

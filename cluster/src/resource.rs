@@ -121,12 +121,12 @@ impl<'a> Resource<'a> {
     }
 }
 
-/// Where the API server tells of this group, by all of its versions.
+/// Where the API server reports this group, by all of its versions.
 pub(crate) fn group(name: &str) -> Path {
     Path("/apis".to_owned()).name(name)
 }
 
-/// Where the API server tells of the kinds of this group and version.
+/// Where the API server reports the kinds of this group and version.
 pub(crate) fn version(api_version: &str) -> Path {
     match api_version.split_once('/') {
         Some((name, version)) => group(name).name(version),

@@ -1,4 +1,4 @@
-//! Objects of one kind as a watch shows them and own writes leave them: found by name and by group, and told of when
+//! Objects of one kind as a watch shows them and own writes leave them: found by name and by group, and reported when
 //! they change.
 //!
 //! ```text
@@ -12,7 +12,7 @@
 //! 1. An older state never takes the place of a newer one: once [`Store::written`] has taken in what a
 //!    write returned, no reader sees a state from before that write, whatever the watch still has to tell.
 //! 2. What the watch has told to be gone does not come back by the late answer to a write.
-//! 3. A list tells what exists: it replaces everything but what was written while it was under way, and of
+//! 3. A list tells what exists: it replaces everything but what was written while it was in progress, and of
 //!    that what it should have shown. So the versions of an API server that was set back to an older state
 //!    are believed.
 //! 4. Subscribers hear of every change once, in order. They never block the store.
@@ -100,7 +100,7 @@ struct State<T, G> {
     groups: HashMap<G, BTreeSet<u32>>,
     /// How far the list or the watch has come.
     progress: Version,
-    /// While a list is under way: what it has not shown yet, and what was written since it began.
+    /// While a list is in progress: what it has not shown yet, and what was written since it began.
     listing: Option<Listing>,
     subscribers: Vec<mpsc::UnboundedSender<Change<T>>>,
 }
@@ -189,7 +189,7 @@ impl<T: Send + Sync, G: Clone + Eq + Hash + Send> Store<T, G> {
         *self.synced.borrow()
     }
 
-    /// Takes in an object that is known to be there still, unless the watch has told of something newer.
+    /// Takes in an object that is known to be there still, unless the watch has reported something newer.
     pub fn found(&self, object: T) {
         let mut state = self.lock();
         let (version, known) = state.slots.versions(&object);
@@ -198,13 +198,13 @@ impl<T: Send + Sync, G: Clone + Eq + Hash + Send> Store<T, G> {
         }
     }
 
-    /// Takes in what a write of our own returned, unless the watch has told of it or of something newer.
+    /// Takes in what a write of our own returned, unless the watch has reported it or something newer.
     pub fn written(&self, object: impl Into<Arc<T>>) {
         let (object, mut state) = (object.into(), self.lock());
         let (version, known) = state.slots.versions(&object);
         let older = match known {
             Some(known) => known < version,
-            // A list that is under way may be older than the object, or may show it on a later page.
+            // A list that is in progress may be older than the object, or may show it on a later page.
             None => state.listing.is_some() || state.progress < version,
         };
         if older {
@@ -213,7 +213,7 @@ impl<T: Send + Sync, G: Clone + Eq + Hash + Send> Store<T, G> {
     }
 
     /// [`written`](Self::written) by a patch, which makes no object: one that is not known stays away. A watch of some
-    /// objects alone does not tell of its end once more.
+    /// objects alone does not report its end once more.
     pub fn patched(&self, object: T) {
         let mut state = self.lock();
         let (version, known) = state.slots.versions(&object);
@@ -326,7 +326,7 @@ where
 }
 
 impl<T, G: Clone + Eq + Hash> State<T, G> {
-    /// Inserts what the watch has not told of.
+    /// Inserts what the watch has not reported.
     fn take_in(&mut self, object: Arc<T>) {
         let is_known = self.slots.slot_of(&object).is_some();
         let slot = self.insert(object);

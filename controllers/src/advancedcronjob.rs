@@ -49,7 +49,7 @@ struct Controller {
     context: Context,
     cron_jobs: Store<AdvancedCronJob>,
     children: [Children; 3],
-    /// The ticks that were run last, with the UIDs of their AdvancedCronJobs: statuses may not tell of them yet.
+    /// The ticks that were run last, with the UIDs of their AdvancedCronJobs: statuses may not report them yet.
     started: Mutex<HashMap<Key, (String, Timestamp)>>,
     event_sender: EventSender,
 }

@@ -1,4 +1,4 @@
-//! Controller `containerrecreaterequest-controller`: what goes on in the cluster while the node agent restarts the
+//! Controller `containerrecreaterequest-controller`: what continues in the cluster while the node agent restarts the
 //! containers of a ContainerRecreateRequest (docs/behaviour/restarts.md#the-controller-of-containerrecreaterequests).
 //! What to do is decided by `kinds::containerrecreaterequest`. Runs with the gate `KruiseDaemon`.
 

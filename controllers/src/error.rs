@@ -90,7 +90,7 @@ impl ReconcileError {
         }
     }
 
-    /// Whether the API server refuses this request, and would go on to do so: no sign of trouble that others
+    /// Whether the API server refuses this request, and would continue to do so: no sign of trouble that others
     /// have as well.
     pub fn is_refusal(&self) -> bool {
         self.retry() == Retry::Later

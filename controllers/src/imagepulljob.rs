@@ -365,7 +365,7 @@ impl Controller {
         for _ in 0..ATTEMPTS {
             let present = newer.as_deref().unwrap_or(node);
             let ttl = self.context.settings.task_ttl_seconds;
-            // One that has become full meanwhile is told of the next time.
+            // One that has become full meanwhile is reported the next time.
             let Ok(Some(patch)) = hand_out(job, present, secrets, ttl, is_over, now()) else { return Ok(()) };
             match write::patch(&self.client, &path, PatchKind::Json, patch).await {
                 Ok(text) => return self.images.nodes.take_in(NODE_IMAGES.kind, Ok(text)).map(drop),

@@ -230,7 +230,7 @@ impl Controller {
         }
     }
 
-    /// Whether changes of a target are told of.
+    /// Whether changes of a target are reported.
     fn is_watched(&self, target: &TargetReference) -> bool {
         let workload = Workload::from(target);
         built_in(&workload).is_some() || self.listed.api_version(&workload).is_some()

@@ -55,7 +55,7 @@ async fn reconcile(client: &Client, pods: &Pods, key: &Key) -> Result<Next, Reco
     let Some(patch) = readiness_gate::initial_condition(&pod, now().now) else { return Ok(Next::Done) };
     let path = PODS.namespaced(&key.0).name(&key.1).subresource("status");
     let answer = unless_outdated(write::patch(client, &path, PatchKind::StrategicMerge, patch).await)?;
-    // A change of the Pod that the watch tells of before this one must not lead to the same write again.
+    // A change of the Pod that the watch reports before this one must not lead to the same write again.
     answer.map(|text| pods.written(&text)).transpose()?;
     Ok(Next::Done)
 }

@@ -366,7 +366,7 @@ impl Controller {
     fn take_in(&self, distribution: &Distribution, resource: &Distributed, text: &str) -> Tried {
         match Copy::read(text) {
             Ok(copy) => {
-                // First, so that the change which the store tells of is known to be ours.
+                // First, so that the change which the store reports is known to be ours.
                 self.memory.equal(&distribution.name, &copy);
                 self.copies(resource.kind).written(copy);
                 Tried::Done(Ok(()))
@@ -402,7 +402,7 @@ impl Controller {
         let key = (namespace.to_owned(), resource.name.to_string());
         let copy = self.copies(resource.kind).get(&key).filter(|copy| copy.is_owned_by(distribution))?;
         let path = objects(resource.kind).namespaced(namespace).name(&copy.name);
-        // It may have got another owner since the watch told of it.
+        // It may have got another owner since the watch reported it.
         let options = write::deletion(&copy.uid, Some(&copy.resource_version));
         // Of what was deleted or changed the watch tells, and brings us back.
         let error = unless_outdated(write::delete(&self.client, &path, options).await).err()?;

@@ -65,7 +65,7 @@ const SIDECAR_SETS: Resource<'_> =
 const CONCURRENCY: usize = 4;
 /// Pause before others are updated in the place of Pods that were refused, and before a plan on what has changed.
 const OTHERS: Duration = Duration::from_millis(20);
-/// A SidecarSet is looked at again after this time even if no event tells of it: selectors may match
+/// A SidecarSet is looked at again after this time even if no event reports it: selectors may match
 /// otherwise once a namespace has got other labels.
 const SAFETY_NET: Duration = Duration::from_secs(300);
 
@@ -103,7 +103,7 @@ type Outcome = Result<Result<Carried, Exhausted>, ReconcileError>;
 /// What came of the writes of a plan.
 #[derive(Default)]
 struct Written {
-    /// Some Pods had changed, or the SidecarSet had; a watch tells of it.
+    /// Some Pods had changed, or the SidecarSet had; a watch reports it.
     outdated: bool,
     /// Some Pods had changed, which is known by now.
     known: bool,
@@ -298,7 +298,7 @@ impl Controller {
     }
 
     /// Writes the revisions; gives the name of the current one and the count of collisions. One that is
-    /// refused is told of and holds up nothing: the one before stays current.
+    /// refused is reported and holds up nothing: the one before stays current.
     async fn record(
         &self,
         set: &RolloutSet,

@@ -43,7 +43,7 @@ const UNWATCHED: Duration = Duration::from_secs(10);
 const CANDIDATES: usize = 200;
 /// How long it is believed that no subset suits a Pod.
 const UNSUITED: Duration = Duration::from_secs(60);
-/// Requests under way at a time for one WorkloadSpread.
+/// Requests in progress at a time for one WorkloadSpread.
 const CONCURRENCY: usize = 8;
 
 impl Kept for Spread {

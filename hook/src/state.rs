@@ -24,7 +24,7 @@ const RELEASED: &str = ".released";
 pub(crate) enum State {
     /// To wait until this time of [`now`].
     Hold(Duration),
-    /// To go on.
+    /// To continue.
     Release,
 }
 
@@ -34,7 +34,7 @@ pub(crate) struct Directory {
     boot: String,
 }
 
-/// The time since the machine has started. It goes on while the machine sleeps.
+/// The time since the machine has started. It continues while the machine sleeps.
 pub(crate) fn now() -> Duration {
     let time = clock_gettime(ClockId::Boottime);
     let (seconds, nanos) = (u64::try_from(time.tv_sec), u32::try_from(time.tv_nsec));

@@ -1,4 +1,4 @@
-//! Waits until a container may end. It always ends: whoever is not told anything goes on after a short while.
+//! Waits until a container may end. It always ends: a hook that gets no answer continues after a short while.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -13,7 +13,7 @@ use crate::state::{Directory, State, now};
 /// Pause between two looks.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Waits until the hook may go on. Whatever goes wrong, the user's own hook runs: so there is no error.
+/// Waits until the hook may continue. Whatever goes wrong, the user's own hook runs: so there is no error.
 pub(crate) fn wait(wait: &Wait) {
     if wait.is_over {
         return;
@@ -32,7 +32,7 @@ pub(crate) fn wait(wait: &Wait) {
     }
 }
 
-/// Until when a hook waits that was told this; `None` if it goes on at once.
+/// Until when a hook waits that was told this; `None` if it continues at once.
 fn until(reported: Option<State>, begun: Duration, window: Duration) -> Option<Duration> {
     match reported {
         Some(State::Release) => None,

@@ -193,7 +193,7 @@ fn apply(world: &mut World, kind: Watched, object: &WatchedObject) {
     }
 }
 
-/// A watch that fails after its first list keeps answering from what is known, which is told where it goes on
+/// A watch that fails after its first list keeps answering from what is known, which is reported where it continues
 /// to fail: only a cache that was never filled changes its state.
 fn fail(index: &Index, kind: Watched, error: &watcher::Error, failures: &mut WatchFailures) {
     let known = index.cache_state(kind);

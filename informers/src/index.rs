@@ -16,7 +16,7 @@ pub const CONVERSION_TIMEOUT: Duration = Duration::from_secs(10);
 /// How far the cache of one kind is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CacheState {
-    /// The first list is under way.
+    /// The first list is in progress.
     Pending,
     /// Filled and followed by a watch.
     Synced,
@@ -65,7 +65,7 @@ impl Index {
         self.published.send_replace(());
     }
 
-    /// Tells of each world that is published from now on.
+    /// Reports each world that is published from now on.
     pub fn published(&self) -> watch::Receiver<()> {
         self.published.subscribe()
     }

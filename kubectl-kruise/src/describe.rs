@@ -43,7 +43,7 @@ struct PageArguments {
     /// Describe it again at each change
     #[arg(short, long)]
     watch: bool,
-    /// How long to watch, such as 90s; a number alone is seconds, and 0 is for ever
+    /// How long to watch, such as 90s; a number alone is seconds, and 0 is forever
     #[arg(long, default_value = "0", value_parser = seconds)]
     timeout: Duration,
     /// Show the Pods of all steps

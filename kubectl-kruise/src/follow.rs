@@ -116,7 +116,7 @@ pub(super) async fn follow_all(
     Ok(worst)
 }
 
-/// The object of this name, at each change; `namespace` is empty for a kind of the cluster. A watch that was cut goes on by
+/// The object of this name, at each change; `namespace` is empty for a kind of the cluster. A watch that was cut continues by
 /// itself; an object that is deleted is an error, and so is a watch that is not allowed.
 pub(super) fn events(
     session: &Session,

@@ -50,7 +50,7 @@ const FORBIDDEN: &str = "Error from server (Forbidden): ";
 /// How it begins lines about all else that goes wrong.
 const FAILURES: [&str; 4] = ["Error", "error:", "Unable to connect", "The connection to the server"];
 
-/// The kinds to list of those that are installed, and those to tell of that are not.
+/// The kinds to list of those that are installed, and those to report that are not.
 fn chosen(installed: &str, with_cluster: bool) -> (Vec<&'static str>, Vec<&'static str>) {
     let installed: Vec<&str> = installed.lines().map(str::trim).collect();
     let of_cluster = OF_THE_CLUSTER.iter().filter(|_| with_cluster);

@@ -43,11 +43,11 @@ enum Verb {
     Undo(UndoArguments),
     /// Hold a rollout up
     Pause(WrittenArguments),
-    /// Let a rollout go on
+    /// Let a rollout continue
     Resume(WrittenArguments),
     /// Make all Pods anew, or restart their containers where they are
     Restart(RestartArguments),
-    /// Let the paused step of a Rollout go on
+    /// Let the paused step of a Rollout continue
     Approve(WrittenArguments),
     /// Show in which order Pods would be updated, in a simulated cluster
     Plan(PlanArguments),
@@ -75,7 +75,7 @@ struct FollowArguments {
     /// Go on until the rollout is done
     #[arg(short, long, default_value = "true")]
     watch: bool,
-    /// How long to wait, such as 90s or 5m; 0s for ever
+    /// How long to wait, such as 90s or 5m; 0s forever
     #[arg(long, default_value = "0s", value_parser = crate::arguments::duration)]
     timeout: Duration,
     /// End with 2 when the time runs out, 3 when the rollout fails and 4 when it waits for a person, instead of 1

@@ -106,7 +106,7 @@ pub(super) struct MigrateArguments {
     /// How many replicas more there may be meanwhile; less than 1 means 1
     #[arg(long, default_value_t = 1, allow_negative_numbers = true)]
     max_surge: i64,
-    /// How long to go on; -1 for ever
+    /// How long to continue; -1 forever
     #[arg(long, default_value_t = -1, allow_negative_numbers = true)]
     timeout_seconds: i64,
     #[command(flatten)]

@@ -53,7 +53,7 @@ pub(crate) struct CourseArguments {
     /// Pods are refused, the controller crashes
     #[arg(long, default_value_t = 0.0, value_parser = rate)]
     fault_rate: f64,
-    /// Seconds after which a lifecycle hook lets a Pod go on; - for never
+    /// Seconds after which a lifecycle hook lets a Pod continue; - for never
     #[arg(long, default_value = "5", value_name = "SECONDS", value_parser = hook)]
     hook: Hook,
     /// Draw the course to this file
@@ -154,7 +154,7 @@ fn simulate<W: Offline>(
     Ok(if is_sound { ExitCode::SUCCESS } else { ExitCode::from(NOT_CONVERGED) })
 }
 
-/// Lets the workload live until it has come to rest; through the faults first where there are any.
+/// Lets the workload live until it has settled; through the faults first where there are any.
 fn live<W: Simulated>(cluster: &mut Cluster<'_, W>, is_disturbed: bool) -> Rest {
     if is_disturbed && !cluster.is_calm() {
         cluster.run_until(cluster.elapsed() + DISTURBANCE);

@@ -169,7 +169,7 @@ pub(super) struct WriteArguments {
     /// Then follow the rollout to its end
     #[arg(long)]
     wait: bool,
-    /// How long to wait, such as 90s or 5m; 0s for ever
+    /// How long to wait, such as 90s or 5m; 0s forever
     #[arg(long, default_value = "0s", value_parser = crate::arguments::duration)]
     timeout: Duration,
     /// With --wait: end with 2 when the time runs out, 3 when the rollout fails, 4 when it waits for a person
@@ -332,7 +332,7 @@ impl<'a> Creation<'a> {
 }
 
 impl Session {
-    /// Changes an object as it is by then, and tells of it.
+    /// Changes an object as it is by then, and reports it.
     pub(super) async fn change(
         &self,
         named: &Named,
@@ -401,7 +401,7 @@ impl Session {
         }
     }
 
-    /// Creates an object in the namespace of the session, tells of it, and gives it back.
+    /// Creates an object in the namespace of the session, reports it, and gives it back.
     pub(super) async fn create(
         &self,
         Creation { resource, object, operation, save_config }: Creation<'_>,

@@ -1,4 +1,4 @@
-//! Tells of the containers of Pods what only the runtime knows, and restarts those that show old labels or annotations
+//! Tells the containers of Pods what only the runtime knows, and restarts those that show old labels or annotations
 //! (docs/behaviour/in-place-update.md#how-the-node-agent-reports). What is told is decided by `agent::meta`.
 
 use std::mem::take;
@@ -40,7 +40,7 @@ const GATHER: Duration = Duration::from_secs(1);
 const RETRY_DELAY: Duration = Duration::from_millis(200);
 /// How long a container has to tell its variables.
 const QUESTION: Duration = Duration::from_secs(3);
-/// How long before a restart: the update of the Pod goes on meanwhile.
+/// How long before a restart: the update of the Pod continues meanwhile.
 const BEFORE_RESTART: Duration = Duration::from_secs(3);
 /// How long a container has to stop of which nothing is known.
 const GRACE: Duration = Duration::from_secs(2);

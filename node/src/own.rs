@@ -41,7 +41,7 @@ pub(crate) struct Own<S, T> {
     changes: UnboundedReceiver<Change<Object<S, T>>>,
     /// The watch.
     following: BoxFuture<'static, ()>,
-    /// The write that goes on, at most one.
+    /// The write that continues, at most one.
     writing: Writes,
     allowance: Allowance,
     /// Since when there is something to write, and how long others are waited for.

@@ -94,7 +94,7 @@ struct Stopping {
     key: Key,
 }
 
-/// Carries out requests. Never returns. A stop that has begun goes on when this is dropped.
+/// Carries out requests. Never returns. A stop that has begun continues when this is dropped.
 pub async fn run(recreate: Recreate) {
     let Recreate { client, node, runtimes, metrics, queues, requests } = recreate;
     let selector = format!("{CRR_NODE_NAME}={node},{CRR_ACTIVE}=true");

@@ -16,7 +16,7 @@ use tracing::{error, info};
 use super::readiness::Readiness;
 use super::settings::Settings;
 
-/// The controllers under way.
+/// The controllers in progress.
 pub(crate) struct Leading {
     stop: oneshot::Sender<()>,
     task: JoinHandle<()>,

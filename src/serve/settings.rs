@@ -157,7 +157,7 @@ impl Settings {
         }
     }
 
-    /// Tells of arguments and combinations that surprise.
+    /// Reports arguments and combinations that surprise.
     pub(crate) fn warn_of_traps(&self) {
         if self.profiles_wanted {
             warn!("--enable-pprof and --pprof-addr have no effect: this program serves no /debug/pprof");

@@ -64,7 +64,7 @@ pub struct Admission {
     pub budgets: Reservations<Rules>,
     /// Where places of WorkloadSpreads are taken.
     pub spreads: Reservations<Places>,
-    /// Who tells of refused disruptions of Pods; nobody where there is no API server.
+    /// Who reports refused disruptions of Pods; nobody where there is no API server.
     pub refusals: Option<Refusals>,
     /// Time and randomness.
     pub clock: Clock,

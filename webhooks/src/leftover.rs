@@ -18,7 +18,7 @@ use http_body_util::BodyExt;
 use hyper::body::{Body, Frame};
 use tokio::time::timeout;
 
-/// An HTTP/1.1 connection goes on behind a rest up to this size.
+/// An HTTP/1.1 connection continues behind a rest up to this size.
 const SMALL: u64 = 256 * 1024;
 /// So many bytes are read at most.
 const LIMIT: u64 = 16 << 20;

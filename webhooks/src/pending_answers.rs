@@ -152,7 +152,7 @@ mod tests {
         for (before, size, time) in [(1, 16 << 20, 9), (16 << 20, 1, 5), (1, 1, 5)] {
             let pending_answers = PendingAnswers::default();
             let keep = |size| pending_answers.keep(vec![b' '; size], PEER, &memory, Held::default()).unwrap();
-            // Waits before there is an answer, and goes on when one is taken.
+            // Waits before there is an answer, and continues when one is taken.
             let overdue = pending_answers.clone();
             let mut overdue = tokio::spawn(async move { overdue.overdue().await });
             sleep(TAKING * 2).await;

@@ -9,7 +9,7 @@ use pod::observed::ObservedPod;
 /// Events of refusals: so many at once, and one more in each such time.
 const EVENTS: (u32, Duration) = (20, Duration::from_secs(1));
 
-/// Tells of refused disruptions by Events about the Pods.
+/// Reports refused disruptions by Events about the Pods.
 pub struct Refusals {
     recorder: Recorder,
     allowance: Mutex<Allowance>,

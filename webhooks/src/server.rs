@@ -55,7 +55,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 #[derive(Clone, Copy, Debug)]
 pub struct ConnectionLimits {
     /// Open connections; for one more the longest idle are closed, and if none is idle it waits. Over
-    /// HTTP/1.1 an API server opens one for each call that is under way.
+    /// HTTP/1.1 an API server opens one for each call that is in progress.
     pub connections: usize,
     /// Open connections from one address; more are closed at once, and its longest idle one with them.
     pub per_peer: usize,
@@ -265,7 +265,7 @@ impl Server {
         drop((&mut self.accepting).await);
     }
 
-    /// Stops gracefully; the caller has turned unready before. For the time `wait` it goes on accepting,
+    /// Stops gracefully; the caller has turned unready before. For the time `wait` it continues accepting,
     /// since callers learn late that it is leaving, and asks every caller to close: GOAWAY over HTTP/2,
     /// `connection: close` over HTTP/1.1. Then it takes no more connections, and what is in flight has
     /// the time `limit`.

@@ -29,7 +29,7 @@ objects! {
         pub concurrency_policy: Option<ConcurrencyPolicy>,
         /// How many failed children are kept. Older ones are deleted. Default 1.
         pub failed_jobs_history_limit: Option<i32>,
-        /// Start no new runs. Children that are already there go on. Default false.
+        /// Start no new runs. Children that are already there continue. Default false.
         pub paused: bool,
         /// When to run, in cron form: minute, hour, day of month, month, day of week, for example `0 3 * *
         /// *`. Shorthands such as @hourly and @every 30m work too.

@@ -38,7 +38,7 @@ objects! {
         /// With restartPolicy OnFailure, a Pod counts as failed when its containers have restarted more often
         /// than this. Default 0.
         pub restart_limit: Option<i32>,
-        /// FailFast fails the job and deletes the Pods that still run. Continue goes on with the other nodes.
+        /// FailFast fails the job and deletes the Pods that still run. Continue lets the other nodes run.
         /// Pause starts no new Pods until no failed one is left. Default FailFast.
         #[serde(rename = "type")]
         pub kind: Option<FailurePolicyType>,

@@ -28,7 +28,7 @@ objects! {
         /// Seconds that a Pod must be ready before it counts as available. Default 0.
         pub min_ready_seconds: Option<i32>,
         /// Seconds without progress after which the Progressing condition says that the rollout timed out.
-        /// The rollout goes on all the same. Unset, and 2147483647, switch the condition off.
+        /// The rollout continues all the same. Unset, and 2147483647, switch the condition off.
         pub progress_deadline_seconds: Option<i32>,
         /// The number of Pods wanted. Default 1.
         pub replicas: Option<i32>,
@@ -89,7 +89,7 @@ objects! {
         /// How many Pods are kept at older revisions: a number, or a percentage of replicas, rounded up.
         /// Lower it step by step for a gradual rollout. Default 0.
         pub partition: Option<IntOrString>,
-        /// Update no Pods. Scaling goes on. Default false.
+        /// Update no Pods. Scaling continues. Default false.
         pub paused: bool,
         /// ReCreate deletes and creates Pods. InPlaceIfPossible changes the running Pod where only images,
         /// metadata or other changeable parts differ, and recreates it otherwise. InPlaceOnly refuses changes

@@ -231,7 +231,7 @@ pub enum CompletionPolicyType {
     #[default]
     #[serde(alias = "")]
     Always,
-    /// It goes on, for nodes that join later.
+    /// It continues, for nodes that join later.
     Never,
     /// A value unknown to this version, kept as it is.
     #[serde(untagged)]

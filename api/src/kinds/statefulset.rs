@@ -107,7 +107,7 @@ objects! {
         /// How many Pods are kept at the older revision. It is a number of Pods, which equals the lowest
         /// ordinal to update only where no ordinal is reserved. Default 0.
         pub partition: Option<i32>,
-        /// Update no Pods. Scaling goes on. Default false.
+        /// Update no Pods. Scaling continues. Default false.
         pub paused: bool,
         /// ReCreate deletes and creates Pods. InPlaceIfPossible changes the running Pod where only images,
         /// metadata or other changeable parts differ, and recreates it otherwise. InPlaceOnly refuses changes

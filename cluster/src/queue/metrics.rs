@@ -153,7 +153,7 @@ impl QueueMetrics {
         }
     }
 
-    /// Records how many keys wait, and the ages of the reconciles under way.
+    /// Records how many keys wait, and the ages of the reconciles in progress.
     pub(super) fn observe(&self, controller: &str, waiting: usize, ages: impl Iterator<Item = Duration>) {
         let (mut active, mut sum, mut longest) = (0, Duration::ZERO, Duration::ZERO);
         for age in ages {

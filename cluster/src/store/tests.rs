@@ -80,7 +80,7 @@ fn invariant_2_a_late_answer_does_not_bring_back_what_is_gone() {
     store.delete(&key("a"), "7");
     store.written(thing("a", 5));
     assert_eq!(version(&store, "a"), None);
-    // Created later than anything the watch has told of.
+    // Created later than anything the watch has reported.
     store.written(thing("b", 8));
     assert_eq!(version(&store, "b").unwrap(), "8");
     store.delete(&key("b"), "6");
@@ -93,7 +93,7 @@ fn a_patch_brings_back_nothing_that_left_the_watch() {
     store.patched(thing("a", 3));
     store.patched(thing("a", 2));
     assert_eq!(version(&store, "a").unwrap(), "3");
-    // Without the label that the watch asks for, it is gone; a patch that was under way is answered later.
+    // Without the label that the watch asks for, it is gone; a patch that was in progress is answered later.
     store.delete(&key("a"), "4");
     store.patched(thing("a", 5));
     assert_eq!(version(&store, "a"), None);

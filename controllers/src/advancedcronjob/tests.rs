@@ -73,7 +73,7 @@ async fn reconciled(
     (server, requests, events)
 }
 
-/// The first child finishes while the second one is created. Gives the Events that tell of the first. With `is_refused` the
+/// The first child finishes while the second one is created. Gives the Events that report the first. With `is_refused` the
 /// status after that meets a conflict.
 async fn told_of_the_first(is_refused: bool) -> Vec<String> {
     let (server, _, events) = reconciled("Allow", move |request, server, controller| {

@@ -114,7 +114,7 @@ impl Controller {
         Ok(found)
     }
 
-    /// Tells of a Secret without which a job goes on.
+    /// Reports a Secret without which a job continues.
     pub(super) fn tell_missing(&self, job: &Job, name: &str) {
         let message = format!("Secret {name} is not found: the image is pulled without it");
         self.tell(job, Event { warning: true, reason: "SecretNotFound", message });

@@ -112,7 +112,7 @@ impl Site {
         self.requests.lock().unwrap().iter().filter(|request| request.starts_with(what)).count()
     }
 
-    /// Goes on until the job is over.
+    /// Continues until the job is over.
     async fn complete(&self) {
         while self.server.get(JOB).unwrap()["status"]["completionTime"].is_null() {
             match self.controller.reconcile(&key()).await.unwrap() {

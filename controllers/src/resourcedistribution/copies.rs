@@ -1,4 +1,4 @@
-//! The Secrets and ConfigMaps that belong to ResourceDistributions, as a watch of their metadata tells of them.
+//! The Secrets and ConfigMaps that belong to ResourceDistributions, as a watch of their metadata reports them.
 
 use std::time::Duration;
 

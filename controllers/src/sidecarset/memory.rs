@@ -35,7 +35,7 @@ struct OfSet {
     outdated: BTreeSet<Box<str>>,
     /// Pods that had changed when they were to be written to, by UID: whatever changes in them asks for a plan.
     awaited: BTreeSet<Box<str>>,
-    /// Why nothing goes on.
+    /// Why nothing continues.
     waits: Option<Waits>,
     /// The status that is right.
     status: Option<Status>,

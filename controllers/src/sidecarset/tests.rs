@@ -345,7 +345,7 @@ async fn a_status_of_another_state_stops_the_plan() {
     }
 }
 
-/// No trigger tells of a change of annotations, which would leave the rollout to the next look.
+/// No trigger reports a change of annotations, which would leave the rollout to the next look.
 #[tokio::test(start_paused = true)]
 async fn a_status_that_meets_other_annotations_is_planned_anew_at_once() {
     let mut newer = set(&json!({}));

@@ -1,5 +1,5 @@
 //! Carries out what a plan says. What an object was planned for that has changed or gone since is planned anew; in a namespace
-//! that is being deleted nothing goes on.
+//! that is being deleted nothing continues.
 
 use api::kinds::uniteddeployment::UnitedDeployment;
 use cluster::Retry;
@@ -222,7 +222,7 @@ impl Controller {
         Ok(write::patch(self.client(), path, PatchKind::Merge, patch.patch.clone()).await?)
     }
 
-    /// Tells of a subset that could not be brought on, unless that is planned anew, or never.
+    /// Reports a subset that could not be brought on, unless that is planned anew, or never.
     fn failed_at(
         &self,
         united: &UnitedDeployment,

@@ -131,7 +131,7 @@ async fn a_workload_that_was_let_go_meanwhile_is_not_updated() {
     united["metadata"]["generation"] = json!(2);
     united["spec"]["replicas"] = json!(5);
     site.united(united);
-    // The watch has yet to tell of it.
+    // The watch has yet to report it.
     site.let_go();
     site.reconcile().await;
     assert_eq!(site.writes(), 0);

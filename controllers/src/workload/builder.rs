@@ -33,7 +33,7 @@ pub(crate) struct Builder<R: Reconciler> {
     reconciler: Arc<R>,
     keys: Keys<R::Key>,
     events: (EventSender, Receiver<PendingEvent>),
-    /// What goes on beside the queue.
+    /// What continues beside the queue.
     beside: Vec<BoxFuture<'static, ()>>,
     /// What has to end before the queue begins.
     ready: Vec<BoxFuture<'static, ()>>,

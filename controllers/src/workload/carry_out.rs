@@ -17,7 +17,7 @@ use crate::ReconcileError;
 use crate::workload::pods::Pods;
 use crate::workload::store::Kept;
 
-/// How often a write is sent that goes on with another.
+/// How often a write is sent that continues with another.
 const TRIES: usize = 5;
 
 /// What came of the writes.
@@ -33,7 +33,7 @@ pub enum Carried {
 /// Sends `writes` to `pod`, one after the other.
 ///
 /// Where only the status has changed since the write before, which kubelets do in answer to it, a write is
-/// sent again: what it goes on with must not be left half done, nor undone by the next plan.
+/// sent again: what it continues with must not be left half done, nor undone by the next plan.
 ///
 /// # Errors
 /// The API server refuses for another reason than the Pod's state, or can't be reached. Where no answer

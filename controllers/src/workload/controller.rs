@@ -11,7 +11,7 @@
 //! however many Pods there are and however often they change.
 //!
 //! What the API server refuses is tried again after pauses that grow, what a budget of ours does not bear when that has
-//! something to give; everything else goes on meanwhile. Only where no plan can be made at all the workload as a whole
+//! something to give; everything else continues meanwhile. Only where no plan can be made at all the workload as a whole
 //! rests longer and longer. A workload whose namespace is being deleted is left alone.
 
 use std::collections::{HashMap, HashSet};
@@ -60,7 +60,7 @@ use cluster::event_sender::EventSender;
 /// ImagePullJobs.
 const PULL_JOBS: Resource<'_> =
     Resource::new(imagepulljob::API_VERSION, imagepulljob::PLURAL, imagepulljob::KIND);
-/// A workload is looked at again after this time even if no event tells of it.
+/// A workload is looked at again after this time even if no event reports it.
 const SAFETY_NET: Duration = Duration::from_secs(600);
 
 /// A workload as it is kept.

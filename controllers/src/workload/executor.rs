@@ -26,7 +26,7 @@ use super::reading::NameOwner;
 use super::rehearsal::rehearse;
 use crate::{ReconcileError, now};
 
-/// Writes of one workload that are under way at a time.
+/// Writes of one workload that are in progress at a time.
 const CONCURRENCY: usize = 8;
 
 /// What came of a step.

@@ -115,7 +115,7 @@ impl Finder {
         }
     }
 
-    /// Whether changes of a workload are told of.
+    /// Whether changes of a workload are reported.
     pub(crate) fn watches(&self, workload: &ResolvedWorkload) -> bool {
         self.kind(&workload.group, &workload.kind).is_some()
     }

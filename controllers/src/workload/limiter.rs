@@ -28,7 +28,7 @@ impl CpuTime {
         Self(Self::of_thread())
     }
 
-    /// The time since then. The work must not have waited: it may go on on another thread.
+    /// The time since then. The work must not have waited: it may continue on another thread.
     pub(crate) fn taken(&self) -> Duration {
         Self::of_thread().saturating_sub(self.0)
     }
@@ -52,7 +52,7 @@ struct State {
     rests: Option<Instant>,
     /// Failures in a row.
     failures: u32,
-    /// Something else is wanted since the reconcile began that is under way.
+    /// Something else is wanted since the reconcile began that is in progress.
     woken: bool,
     /// When the status was written last.
     written: Option<Instant>,
@@ -100,7 +100,7 @@ impl<K: Clone + Eq + Hash> Limiter<K> {
         });
     }
 
-    /// Rests no longer, nor after the reconcile that is under way: something else is wanted now.
+    /// Rests no longer, nor after the reconcile that is in progress: something else is wanted now.
     pub(crate) fn wake(&self, key: &K) {
         self.of(key, |state| (state.rests, state.failures, state.woken) = (None, 0, true));
     }

@@ -62,7 +62,7 @@ impl Memory {
 }
 
 /// What the API server refused, by what it was asked for: that alone is held up, for longer with each refusal
-/// in a row. Everything else goes on, updates under way above all.
+/// in a row. Everything else continues, updates in progress above all.
 #[derive(Debug, Default)]
 pub(crate) struct Pauses {
     pauses: HashMap<Box<str>, Pause>,

@@ -49,7 +49,7 @@ pub(crate) struct NodeState {
 #[derive(Default)]
 struct Known {
     present: Listed,
-    /// What the list under way has shown.
+    /// What the list in progress has shown.
     listing: Option<Listed>,
 }
 

@@ -182,7 +182,7 @@ impl Pods {
     /// The text is no Pod.
     pub fn written(&self, json: &str) -> Result<ObservedPod, ReconcileError> {
         let mut pod = ObservedPod::read(json).map_err(ReconcileError::of_object(PODS.kind))?;
-        // One that is not needed any more goes when the watch tells of it, not before.
+        // One that is not needed any more goes when the watch reports it, not before.
         if self.is_needed(&pod) || self.kept.get(&pod.key()).is_some() {
             self.slim(&mut pod);
             self.kept.written(pod.clone());

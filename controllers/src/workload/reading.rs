@@ -34,7 +34,7 @@ impl<W: Workload> Controller<W> {
         self.unconfirmed.confirm(&key_of(workload), read).await
     }
 
-    /// The workload is still there, and is not being deleted: only then may it adopt anything. Watches may tell of what it let
+    /// The workload is still there, and is not being deleted: only then may it adopt anything. Watches may report what it let
     /// go before they tell that it is being deleted.
     pub(super) async fn still_exists(&self, workload: &W) -> Result<bool, ReconcileError> {
         let (key, uid) = (key_of(workload), &workload.metadata().uid);
@@ -53,7 +53,11 @@ impl<W: Workload> Controller<W> {
     }
 
     /// What has the name of this claim, which is taken in if it is the workload's.
-    pub(super) async fn holder_of_claim(&self, workload: &W, name: &str) -> Result<NameOwner, ReconcileError> {
+    pub(super) async fn holder_of_claim(
+        &self,
+        workload: &W,
+        name: &str,
+    ) -> Result<NameOwner, ReconcileError> {
         let key = (workload.metadata().namespace.clone(), name.to_owned());
         let claim = self.stores.claims.read(&self.client, &CLAIMS, &key).await?;
         let Some(Claim { metadata, .. }) = claim.as_deref() else { return Ok(NameOwner::Nobody) };
@@ -62,7 +66,7 @@ impl<W: Workload> Controller<W> {
         Ok(if ours && metadata.deletion_timestamp.is_none() { NameOwner::Ours } else { NameOwner::Other })
     }
 
-    /// Whether there is a Pod for this claim after all: a list that is under way, or was cut off, may have
+    /// Whether there is a Pod for this claim after all: a list that is in progress, or was cut off, may have
     /// hidden it.
     pub(super) async fn has_pod(
         &self,

@@ -12,7 +12,7 @@ use cluster::resource::Resource;
 
 /// Longest time for all lists: what they find only serves a warning.
 const TIMEOUT: Duration = Duration::from_secs(1);
-/// `policy.kruise.io/delete-protection in (Always,Cascading)`, and no more objects than can be told of.
+/// `policy.kruise.io/delete-protection in (Always,Cascading)`, and no more objects than can be reported.
 const QUERY: &str =
     "labelSelector=policy.kruise.io%2Fdelete-protection%20in%20%28Always%2CCascading%29&limit=20";
 

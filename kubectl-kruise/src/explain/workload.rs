@@ -166,12 +166,12 @@ impl State {
     }
 }
 
-/// What is told of a workload.
+/// What is said about a workload.
 struct Report<'a, W> {
     workload: &'a W,
     state: State,
     explanation: Explanation,
-    /// Conditions by which the status tells of trouble now.
+    /// Conditions by which the status reports trouble now.
     trouble: Vec<Condition>,
     /// What the controller would do now, a line for each.
     next: Vec<String>,

@@ -167,7 +167,7 @@ impl Store {
     }
 }
 
-/// A pull with Secrets that goes on. Where it is dropped, it is not known what came of it.
+/// A pull with Secrets that continues. Where it is dropped, it is not known what came of it.
 pub(super) struct Begun<'r> {
     records: &'r Records,
     name: &'r str,

@@ -65,7 +65,7 @@ struct Site {
 }
 
 impl Site {
-    /// An agent for a NodeImage with these images; no more than so many pulls go on at a time.
+    /// An agent for a NodeImage with these images; no more than so many pulls continue at a time.
     async fn open(
         images: &Value,
         most: Option<usize>,
@@ -152,7 +152,7 @@ impl Site {
     }
 }
 
-/// One image with one tag, whose pull goes on under these terms.
+/// One image with one tag, whose pull continues under these terms.
 fn wanted(image: &str, policy: &str, version: i64, terms: &Value) -> Value {
     let tag = json!({"tag": "1", "imagePullPolicy": policy, "version": version, "pullPolicy": terms,
         "createdAt": "2026-01-01T00:00:00Z"});
@@ -471,7 +471,7 @@ async fn a_registry_that_hangs_for_one_owner_keeps_no_other_from_the_image() {
     let terms = json!({"timeoutSeconds": 2, "backoffLimit": 9});
     let site = Site::open(&images("reg:5000/first", terms, ["turn-b", "turn-a"]), None, slow).await;
     site.until("reg:5000/first", "is there for the one that does not hang", came).await;
-    // The one that has the image hears of it while the other one's pull goes on.
+    // The one that has the image hears of it while the other one's pull continues.
     site.want(&images("reg:5000/second", once(), ["turn-a", "turn-b"])).await;
     site.until("reg:5000/second", "is there for the first", came).await;
 }

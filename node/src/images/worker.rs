@@ -33,7 +33,7 @@ pub(super) struct Tools {
     pub secrets: Secrets,
     pub providers: Providers,
     pub metrics: Metrics,
-    /// So many pulls may go on at a time; all of them where it is absent.
+    /// So many pulls may continue at a time; all of them where it is absent.
     pub turns: Option<Arc<Semaphore>>,
     /// One list of images is read at a time: it is the largest thing that the agent holds.
     pub looks: Arc<Semaphore>,
@@ -137,7 +137,7 @@ impl From<CriError> for Failure {
     }
 }
 
-/// Does one pull and tells of it, whatever happens.
+/// Does one pull and reports it, whatever happens.
 pub(super) async fn serve(tools: Tools, work: Work) {
     let (end, elapsed) = match contained(pull(&tools, &work)).await {
         Ok(end) => end,

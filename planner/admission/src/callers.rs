@@ -10,7 +10,7 @@
 //! ```
 //!
 //! Nobody but who may write registrations decides what they say. So what is registered counts, whatever it
-//! is, and goes on counting until every API server has seen that it is gone.
+//! is, and continues counting until every API server has seen that it is gone.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -50,7 +50,7 @@ pub struct BudgetClaim {
     pub watched: Raw,
     /// What is claimed.
     pub claim: Claim,
-    /// The Pod, for those who tell of a refusal.
+    /// The Pod, for those who report a refusal.
     pub pod: Box<ObservedPod>,
 }
 

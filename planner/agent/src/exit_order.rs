@@ -1,8 +1,8 @@
 //! The order in which the containers of a Pod end (docs/behaviour/node-agent.md#exit-order).
 //!
 //! Each container that ends after others waits in its preStop hook. The agent first tells every hook how long it may
-//! wait at most, and then, once the others have exited, that it may go on. All of it is found from the Pod and the
-//! runtime, so that an agent that starts in the middle goes on where the last one was.
+//! wait at most, and then, once the others have exited, that it may continue. All of it is found from the Pod and the
+//! runtime, so that an agent that starts in the middle continues where the last one was.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ mod tests;
 const OWN: Duration = Duration::from_secs(1);
 /// How long a Pod is followed after its time is over.
 const AFTER: Duration = Duration::from_secs(10);
-/// Pauses after a container could not be told to go on; after the last one nobody tells it any more.
+/// Pauses after a container could not be told to continue; after the last one nobody tells it any more.
 const PAUSES: [Duration; 3] =
     [Duration::from_millis(200), Duration::from_millis(400), Duration::from_millis(800)];
 
@@ -63,9 +63,9 @@ enum Hold {
 enum State {
     /// It waits for others.
     Held,
-    /// It is being told that it may go on, after so many times in vain.
+    /// It is being told that it may continue, after so many times in vain.
     Telling(usize),
-    /// It was told so often in vain that it may go on, and is told again from this time on.
+    /// It was told so often in vain that it may continue, and is told again from this time on.
     Failed(usize, Moment),
     /// Nothing is left to tell it.
     Over,
@@ -98,7 +98,7 @@ pub enum Outcome {
 pub struct Settled {
     /// How it was let go.
     pub outcome: Outcome,
-    /// What is told of it.
+    /// The Events about it.
     pub event: Option<Event>,
 }
 
@@ -107,9 +107,9 @@ pub struct Settled {
 pub struct Step {
     /// The containers that are to wait, and how long at most.
     pub holds: Vec<Mark>,
-    /// The containers that may go on.
+    /// The containers that may continue.
     pub releases: Vec<Mark>,
-    /// The containers whose time to wait is over, and those that took in that they may go on and ended before whoever
+    /// The containers whose time to wait is over, and those that took in that they may continue and ended before whoever
     /// told them knew.
     pub settled: Vec<Settled>,
     /// The Pod needs no further look.
@@ -217,7 +217,7 @@ impl End {
                 step.releases.extend(mark(hooked, containers, ["--state=release".to_owned()]));
                 self.turn(index, State::Telling(tries));
             } else if now >= self.until(hooked) {
-                // Its hook goes on by its own clock.
+                // Its hook continues by its own clock.
                 let (name, others) = (&hooked.container, others.join(", "));
                 let message = format!("Container {name} was let go while {others} still run");
                 let event = Some(warning("ContainerExitOrderTimeout", message));
@@ -232,7 +232,7 @@ impl End {
         step
     }
 
-    /// Takes in whether a container could be told to go on; gives what is known of it then, if that is final.
+    /// Takes in whether a container could be told to continue; gives what is known of it then, if that is final.
     pub fn reported(&mut self, container: &str, succeeded: bool, now: Moment) -> Option<Settled> {
         let waiting = self.containers.iter_mut().find(|waiting| waiting.hooked.container == container)?;
         let State::Telling(tries) = waiting.state else { return None };

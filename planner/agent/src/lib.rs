@@ -12,7 +12,7 @@
 //!   recreate  whose turn it is to have its containers restarted, and what to do next
 //!   stop      what runs before a container is stopped, and how much time it has
 //!   exit_order  which containers of a Pod that ends are held back, and which are let go
-//!   meta      what is told of the containers of a Pod
+//!   meta      what is reported about the containers of a Pod
 //!   container a container as the runtime knows it
 //! ```
 

@@ -1,4 +1,4 @@
-//! What the agent tells of the containers of a Pod, from which the controllers know that an update in place has
+//! What the agent reports about the containers of a Pod, from which the controllers know that an update in place has
 //! reached them (docs/behaviour/in-place-update.md#how-the-node-agent-reports).
 
 use api::annotations::{RUNTIME_CONTAINERS_META, SIDECARSET_HASH};
@@ -13,13 +13,13 @@ use pod::write::{PodWrite, Target};
 #[cfg(test)]
 mod tests;
 
-/// Whether anybody reads what is told of a Pod: it belongs to a workload of ours, or has sidecars.
+/// Whether anybody reads what is reported about a Pod: it belongs to a workload of ours, or has sidecars.
 pub fn concerns(pod: &ObservedPod) -> bool {
     pod.controller().is_some_and(|owner| owner.group() == api::APPS_GROUP)
         || pod.annotation(SIDECARSET_HASH).is_some()
 }
 
-/// Whether there may be something to tell of a Pod. `before` is the Pod before a change; there is none where the agent
+/// Whether there may be something to report about a Pod. `before` is the Pod before a change; there is none where the agent
 /// sees it for the first time, such as when it starts.
 pub fn is_due(before: Option<&ObservedPod>, pod: &ObservedPod, with_environment: bool) -> bool {
     let is_over = pod.metadata.deletion_timestamp.is_some() || pod.status.container_statuses.is_empty();
@@ -62,7 +62,7 @@ fn expected(container: &Container, pod: &ObservedPod) -> u64 {
     expected_hash(container, pod).unwrap_or_else(|| hash(Vec::new())).into()
 }
 
-/// What is to be told of a Pod.
+/// What is to be reported about a Pod.
 #[derive(Clone, Debug)]
 pub struct Report<'p> {
     pod: &'p ObservedPod,

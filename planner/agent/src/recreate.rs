@@ -1,6 +1,6 @@
 //! What a node does about ContainerRecreateRequests (docs/behaviour/restarts.md#the-node-agent). One write or one stop
 //! at a time: after each the next step is found from what there is then, so that a crash anywhere leaves a state from
-//! which the request goes on.
+//! which the request continues.
 
 use std::time::Duration;
 
@@ -42,7 +42,7 @@ pub enum Step {
     Wait(Option<Duration>),
 }
 
-/// How a request goes on.
+/// How a request continues.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Start<'r> {
     /// By this step.
@@ -106,7 +106,7 @@ pub fn wait(request: &ContainerRecreateRequest) -> String {
     patch(request, &status)
 }
 
-/// How the request goes on whose turn it is; `served` are the names of the runtimes.
+/// How the request continues whose turn it is; `served` are the names of the runtimes.
 pub fn start<'r>(request: &'r ContainerRecreateRequest, served: &[&str], now: Timestamp) -> Start<'r> {
     if is_over(request) {
         return Start::Step(Step::Wait(None));
@@ -150,7 +150,7 @@ fn runtime<'r>(request: &'r ContainerRecreateRequest, served: &[&str]) -> Result
     if served.contains(&found) { Ok(found) } else { Err(format!("there is no runtime {found}")) }
 }
 
-/// How the request goes on that is being worked on, with the containers of its Pod.
+/// How the request continues that is being worked on, with the containers of its Pod.
 pub fn go_on(request: &ContainerRecreateRequest, containers: &[RuntimeContainer], now: Timestamp) -> Step {
     let mut rest = None;
     let mut states: Vec<ContainerRecreateState> = request

@@ -49,7 +49,7 @@ pub enum Step {
 pub enum Report {
     /// It has begun to pull.
     Began,
-    /// Owners have not the image: an attempt has failed, or their turn comes; and it goes on.
+    /// Owners have not the image: an attempt has failed, or their turn comes; and it continues.
     Stumbled(Refusal),
     /// The image is there for all owners.
     Succeeded {
@@ -256,7 +256,7 @@ fn wanted(node: Option<&NodeImage>) -> BTreeMap<Key, Option<i64>> {
     wanted
 }
 
-/// An end is told soon, since jobs wait for it; that a pull goes on is told where it takes a while. So an image
+/// An end is told soon, since jobs wait for it; that a pull continues is told where it takes a while. So an image
 /// that is there costs one write.
 fn gather(before: &Status, after: &Status) -> Duration {
     let ended = |status: &Status| {

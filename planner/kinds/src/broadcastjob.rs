@@ -6,7 +6,7 @@
 //!   Snapshot --plan--> Plan      one look at everything, one list of what to do
 //!     fit          which Nodes suit the template    working  the Nodes, and the Pods on them
 //!     phase        where the job is, and whether it ends     pod   the Pod of a Node
-//!     events       what is told of each action      explanation  what stands in the way
+//!     events       the Events about each action      explanation  what stands in the way
 //! ```
 //!
 //! [`plan`] is a pure function. The same snapshot, in whatever order its lists are, and the same
@@ -93,7 +93,7 @@ impl Workload for BroadcastJob {
     }
 }
 
-/// The conditions of a job say what it came to, and the plan writes them itself: those that tell of trouble with other
+/// The conditions of a job say what it came to, and the plan writes them itself: those that report trouble with other
 /// workloads stay away.
 impl WorkloadStatus for Status {
     const REQUIRED: &'static [&'static str] = &["active", "desired", "failed", "succeeded", "phase"];
@@ -141,7 +141,7 @@ pub fn plan(snapshot: &Snapshot<'_, BroadcastJob>, moment: Moment) -> Plan<Statu
     let turn = phase::turn(&working);
     let mut plan = Plan { events: turn.events, ..Plan::default() };
     let mut problem = None;
-    // Pods go once the status says what the job came to: nothing else tells of them then.
+    // Pods go once the status says what the job came to: nothing else reports them then.
     if turn.has_failed {
         plan.scale = end(&working);
     } else if turn.goes_on {
@@ -155,7 +155,7 @@ pub fn plan(snapshot: &Snapshot<'_, BroadcastJob>, moment: Moment) -> Plan<Statu
     plan
 }
 
-/// What is left to do about a job that is over: no Pod goes on, and in the end it deletes itself.
+/// What is left to do about a job that is over: no Pod continues, and in the end it deletes itself.
 fn clean_up(working: &Working<'_>) -> Plan<Status> {
     let job = working.job();
     let mut plan = Plan { scale: end(working), ..Plan::default() };

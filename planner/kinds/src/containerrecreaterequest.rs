@@ -1,5 +1,5 @@
 //! ContainerRecreateRequests: containers of a running Pod are restarted without deleting the Pod
-//! (docs/behaviour/restarts.md#containerrecreaterequest). The node agent restarts them; here is what goes on in the
+//! (docs/behaviour/restarts.md#containerrecreaterequest). The node agent restarts them; here is what continues in the
 //! cluster.
 //!
 //! ```text

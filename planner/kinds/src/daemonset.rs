@@ -9,7 +9,7 @@
 //!     working      the Nodes, and the Pods on them pod        the Pod of a Node
 //!     scale        which Nodes lack a Pod, and which Pods are not where they belong
 //!     update       which Pods are updated, and how status     what the status says
-//!     events       what is told of each action     explanation  what stands in the way
+//!     events       the Events about each action     explanation  what stands in the way
 //! ```
 //!
 //! [`plan`] is a pure function. The same snapshot, in whatever order its lists are, and the same

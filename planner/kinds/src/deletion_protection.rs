@@ -4,7 +4,7 @@
 //! ```text
 //!   assess(kind, version, oldObject, gates)
 //!      |-> Allowed | Invalid | Refused
-//!      `-> Undecided(question) --need()--> the caller counts --answer(count)--> assess goes on
+//!      `-> Undecided(question) --need()--> the caller counts --answer(count)--> assess continues
 //! ```
 //!
 //! Invariants:
@@ -195,7 +195,7 @@ impl Question {
         &self.need
     }
 
-    /// Goes on with the number, or with the reason why it is not known. A namespace asks twice: for its Pods
+    /// Continues with the number, or with the reason why it is not known. A namespace asks twice: for its Pods
     /// and, where there are none, for its claims
     /// (docs/behaviour/deletion-protection.md#cascading-for-namespaces).
     #[must_use]

@@ -9,7 +9,7 @@
 //!     working      the slots, and what is in them
 //!     scale        creates and deletes             update     which Pods are updated, and how
 //!     claims       whose they are, how they grow   upkeep     keeps Pods and claims what they are
-//!     status       what the status says            events     what is told of each action
+//!     status       what the status says            events     the Events about each action
 //!     explanation  what stands in the way
 //! ```
 //!

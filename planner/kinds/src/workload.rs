@@ -38,7 +38,7 @@
 //! 2. In `plan`, begin with `start::Start`, which finds the revision; where it has to be written, return that alone.
 //! 3. Take the Pods by [`member::own_pods`], release the others, and look at each by [`member::Member::new`].
 //! 4. Count. Create Pods by [`new_pod::pod`], choose those to delete; these are [`plan::Plan::scale`].
-//! 5. Choose the Pods to update, sort them by [`update_order`], and let [`in_place::Updates`] go on with the
+//! 5. Choose the Pods to update, sort them by [`update_order`], and let [`in_place::Updates`] continue with the
 //!    others and update them; these are [`plan::Plan::update`].
 //! 6. Fill in the status, [`progress::Watched`] included, and explain with [`blocked_pod::BlockedPods`] what
 //!    waits. What is not a Pod or a claim is created and deleted by the actions for children.

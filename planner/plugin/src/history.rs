@@ -69,7 +69,7 @@ fn roles(revision: &StoredRevision, workload: &Value) -> Vec<&'static str> {
     roles.into_iter().filter(|(_, field)| is(field)).map(|(role, _)| role).collect()
 }
 
-/// The revision that Pods have which are not updated yet, while a rollout goes on.
+/// The revision that Pods have which are not updated yet, while a rollout continues.
 pub fn outgoing<'h>(history: &'h [StoredRevision], workload: &Value) -> Option<&'h StoredRevision> {
     history.iter().find(|revision| roles(revision, workload) == ["current"])
 }

@@ -1,5 +1,5 @@
 //! Moving from a Deployment to a CloneSet (docs/behaviour/kubectl-kruise.md#migrate). What was planned is written on the
-//! CloneSet, and how far it is follows from both objects: whoever starts it again goes on where it was.
+//! CloneSet, and how far it is follows from both objects: whoever starts it again continues where it was.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};

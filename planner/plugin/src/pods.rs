@@ -1,4 +1,4 @@
-//! Pods as people look at them while a rollout goes on (docs/behaviour/kubectl-kruise.md#rollout-status).
+//! Pods as people look at them while a rollout continues (docs/behaviour/kubectl-kruise.md#rollout-status).
 
 use api::labels::LIFECYCLE_STATE;
 use jiff::Timestamp;

@@ -18,7 +18,7 @@ pub(super) const IN_PROGRESSING: &str = "rollouts.kruise.io/in-progressing";
 /// What there is to say about a rollout.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// It goes on.
+    /// It continues.
     Waiting(String),
     /// It is over, and did what it was to do.
     Done(String),

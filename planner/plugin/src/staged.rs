@@ -16,7 +16,7 @@ pub(super) fn steps_of(object: &Value) -> Option<&'static str> {
         .find(|member| object.pointer(&format!("/status/{member}")).is_some_and(Value::is_object))
 }
 
-/// The change of the status by which a paused step goes on.
+/// The change of the status by which a paused step continues.
 ///
 /// # Errors
 /// What to say to the user.

@@ -4,12 +4,12 @@
 //! ```text
 //!   decide    two templates          -> what changes, or why that needs a new Pod
 //!   start     a Pod and that change  -> the first writes
-//!   refresh   a Pod                  -> the next write of an update under way
+//!   refresh   a Pod                  -> the next write of an update in progress
 //!   completed a Pod                  -> whether its containers run what they should
 //! ```
 //!
 //! All progress is in the Pod's annotations, written together with what it is about. So a controller can
-//! stop after any write, and another goes on from the Pod as it is stored. Writes hold for one state of the
+//! stop after any write, and another continues from the Pod as it is stored. Writes hold for one state of the
 //! Pod; after a conflict the caller plans again on the newer one. An update takes three of them: the gate
 //! turns false; the Pod; the gate turns true, together with the lifecycle state
 //! ([`lifecycle::refresh`](crate::lifecycle::refresh)).
@@ -63,7 +63,7 @@ pub struct Started {
     pub requeue: Option<Duration>,
 }
 
-/// The next step of an update under way.
+/// The next step of an update in progress.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Refresh {
     /// What to write, in this order; each on the resource version that the one before returned.
@@ -77,7 +77,7 @@ pub struct Refresh {
 /// Where the update of a Pod is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// No update is under way.
+    /// No update is in progress.
     Done,
     /// The containers need time.
     Waiting(Incomplete),
@@ -152,7 +152,7 @@ fn restarts_on(container: &Container, change: &Resources) -> bool {
     })
 }
 
-/// Goes on with the Pod's update: ends its grace period, changes its next batch of containers, or opens the
+/// Continues with the Pod's update: ends its grace period, changes its next batch of containers, or opens the
 /// readiness gate when all is done (docs/behaviour/in-place-update.md#grace-period and
 /// docs/behaviour/in-place-update.md#going-on-with-an-update). Called for every active Pod before anything
 /// else is planned for it.

@@ -95,7 +95,7 @@ pub fn before_update(pod: &ObservedPod, hooks: &Lifecycle, now: Timestamp) -> Be
     }
 }
 
-/// Puts the hook back on a Pod that was updated, so that it can be told of the next update.
+/// Puts the hook back on a Pod that was updated, so that it can be told about the next update.
 fn prepare_again(pod: &ObservedPod, hook: Option<&LifecycleHook>, now: Timestamp) -> Vec<PodWrite> {
     let mut writes = enter(pod, State::PreparingUpdate, marks(hook), now);
     let Some(hook) = hook else { return writes };
@@ -136,7 +136,7 @@ fn marks(hook: Option<&LifecycleHook>) -> bool {
 
 /// The state to which a Pod goes by itself, if to any (docs/behaviour/lifecycle.md#lifecycle-states).
 /// `updated` tells that the Pod is at the update revision; `completed` that no update of its containers is
-/// under way.
+/// in progress.
 pub fn next_state(
     pod: &ObservedPod,
     hooks: &Lifecycle,
@@ -177,7 +177,7 @@ pub fn enter(pod: &ObservedPod, state: State, mark_not_ready: bool, now: Timesta
     write.conditions = match state {
         State::PreparingDelete if mark_not_ready => kruise_pod_ready::added(pod, &key(PRE_DELETE_KEY), now),
         State::PreparingUpdate if mark_not_ready => kruise_pod_ready::added(pod, &key(PRE_UPDATE_KEY), now),
-        // Whatever the hooks say by now: a key that stayed would hold the Pod back for ever.
+        // Whatever the hooks say by now: a key that stayed would hold the Pod back forever.
         State::PreparingNormal | State::Updated | State::Normal => {
             let keys = [key(PRE_UPDATE_KEY), key(PRE_DELETE_KEY)];
             kruise_pod_ready::all_removed(pod, &keys, now).into_iter().collect()
@@ -194,7 +194,7 @@ pub fn enter(pod: &ObservedPod, state: State, mark_not_ready: bool, now: Timesta
     if write.is_empty() { Vec::new() } else { vec![write] }
 }
 
-/// Goes on with the Pod's update in place ([`inplace::refresh`]) and with its life. All that is due goes in
+/// Continues with the Pod's update in place ([`inplace::refresh`]) and with its life. All that is due goes in
 /// one write: for a new Pod that was put on a node, the first conditions of both readiness gates and its state;
 /// for one whose update is completed, the readiness gate, the state and what hooks left behind.
 ///

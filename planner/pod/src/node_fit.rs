@@ -45,7 +45,7 @@ impl NodeFacts {
     }
 }
 
-/// A Node as the API server tells of it, as far as rules read it.
+/// A Node as the API server reports it, as far as rules read it.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct ObservedNode {
@@ -79,7 +79,7 @@ struct NodeCondition {
 }
 
 impl ObservedNode {
-    /// Since when the Node is ready, for ever where it does not say; `None` where it is not.
+    /// Since when the Node is ready, forever where it does not say; `None` where it is not.
     pub fn ready_since(&self) -> Option<Timestamp> {
         let mut conditions = self.status.conditions.iter().flatten();
         let ready =

@@ -1,6 +1,6 @@
 //! What the controller knows of the cluster. Each kind is watched by itself: its news come in order but late,
 //! and one watch may be further than another. A watch that breaks loses its news; later it lists again, page
-//! by page, while the controller goes on to write. News may come twice.
+//! by page, while the controller continues to write. News may come twice.
 //!
 //! What the controller's own writes return is known at once, and nothing older takes its place: that is what
 //! the store of the real controller guarantees, and all that it guarantees.
@@ -26,7 +26,7 @@ struct Shelf<W> {
     listing: Option<Listing>,
 }
 
-/// A list that is under way.
+/// A list that is in progress.
 #[derive(Debug, Default)]
 struct Listing {
     /// What it has not shown yet.
@@ -136,7 +136,7 @@ impl<W: Simulated> Cache<W> {
         let shelf = self.shelf(news.kind);
         let is_known = shelf.objects.contains_key(&news.name);
         let name = news.name.clone();
-        // A list that is under way may be older than the object, or may show it on a later page.
+        // A list that is in progress may be older than the object, or may show it on a later page.
         let is_news = is_known || shelf.listing.is_some() || shelf.progress < news.version;
         if !is_news || !shelf.put(news) {
             return false;
@@ -173,7 +173,7 @@ impl<W: Simulated> Cache<W> {
         self.shelf(kind).progress = server.version();
     }
 
-    /// A list of `kind` begins, from which a new connection goes on.
+    /// A list of `kind` begins, from which a new connection continues.
     pub(super) fn list_begins(&mut self, kind: Kind) -> u32 {
         let shelf = self.shelf(kind);
         shelf.connection += 1;

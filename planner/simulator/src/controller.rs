@@ -1,5 +1,5 @@
 //! The controller: looks at its cache, has a plan made, and makes the calls of the plan one after another,
-//! as [`Plan`] documents. Between any two of them the world goes on, and the controller may crash.
+//! as [`Plan`] documents. Between any two of them the world continues, and the controller may crash.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -86,7 +86,7 @@ struct Task<W: Simulated> {
     update: Outcome,
     /// Something is to be tried again.
     has_failed: bool,
-    /// Creations tried, and the end of the batch under way.
+    /// Creations tried, and the end of the batch in progress.
     created: usize,
     batch_end: usize,
 }
@@ -435,13 +435,13 @@ impl<W: Simulated> Task<W> {
         }
     }
 
-    /// How many errands may go on now: creations are made in their order, closing calls too, the others in
+    /// How many errands may continue now: creations are made in their order, closing calls too, the others in
     /// any order.
     fn choices(&self) -> usize {
         if self.stage == Stage::Closing { 1 } else { self.errands.len() }
     }
 
-    /// Where the errand is that goes on with this choice.
+    /// Where the errand is that continues with this choice.
     fn position(&self, choice: usize) -> Option<usize> {
         let is_creation = |errand: &Errand| matches!(errand.action, Some(Action::CreatePod { .. }));
         match self.errands.get(choice)? {

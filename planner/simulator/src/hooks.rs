@@ -1,4 +1,4 @@
-//! The program behind a workload's lifecycle hooks: it lets each Pod that waits for it go on after a while,
+//! The program behind a workload's lifecycle hooks: it lets each Pod that waits for it continue after a while,
 //! and takes finalizers off Pods that are being deleted.
 
 use std::collections::BTreeMap;

@@ -47,7 +47,7 @@ pub(super) enum Duty {
     Stop,
     /// A container dies.
     Die(usize),
-    /// The program behind the workload's hooks lets the Pod go on.
+    /// The program behind the workload's hooks lets the Pod continue.
     Answer,
 }
 

@@ -74,7 +74,7 @@ use controller::Controller;
 use kubelet::{Duty, Node, Silence};
 use server::{News, Server};
 
-/// A workload that has not come to rest after so many events never does.
+/// A workload that has not settled after so many events never does.
 const MANY_EVENTS: u32 = 20_000;
 
 /// The decision that is simulated.
@@ -89,7 +89,7 @@ pub struct Settings {
     pub fault_rate: f64,
     /// The longest time for which a watch stays behind.
     pub lag: Milliseconds,
-    /// The longest time for which a hook of the workload's lifecycle holds a Pod; for ever where there is
+    /// The longest time for which a hook of the workload's lifecycle holds a Pod; forever where there is
     /// none.
     pub hook: Option<Milliseconds>,
     /// Number of nodes.
@@ -163,9 +163,9 @@ pub struct Cluster<'p, W: Simulated> {
     nodes: Vec<Node>,
     /// What rules read of the Nodes.
     facts: Arc<Nodes>,
-    /// Pods whose kubelet has been told of a change and has not looked yet.
+    /// Pods whose kubelet was notified of a change and has not looked yet.
     observing: BTreeSet<Box<str>>,
-    /// Pods that the program behind the hooks has been told of and has not answered yet.
+    /// Pods that the program behind the hooks was notified of and has not answered yet.
     answering: BTreeSet<Box<str>>,
     controller: Controller<W>,
     /// When the last news of each kind arrive: later ones do not overtake them.

@@ -27,7 +27,7 @@ use history::History;
 
 /// Histories that are run where nothing else is said.
 const HISTORIES: u64 = 2_000;
-/// The longest time that a CloneSet may take to come to rest.
+/// The longest time that a CloneSet may take to settle.
 const LIMIT: Milliseconds = 4 * 3_600_000;
 
 /// Makes the history of a seed.

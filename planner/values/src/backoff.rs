@@ -1,4 +1,4 @@
-//! Pauses that grow while something goes on to fail.
+//! Pauses that grow while something continues to fail.
 
 use std::time::Duration;
 

@@ -11,12 +11,12 @@ pub struct Event {
     pub message: String,
 }
 
-/// An Event that tells of something ordinary.
+/// An Event that reports something ordinary.
 pub fn normal(reason: &'static str, message: String) -> Event {
     Event { warning: false, reason, message }
 }
 
-/// An Event that tells of trouble.
+/// An Event that reports trouble.
 pub fn warning(reason: &'static str, message: String) -> Event {
     Event { warning: true, reason, message }
 }

@@ -1,4 +1,4 @@
-//! Requests that delete, evict or change Pods: takes what they need, tells of those that are refused.
+//! Requests that delete, evict or change Pods: takes what they need, reports those that are refused.
 //! The decisions are [`admission::pod_validation`].
 
 use admission::pod_validation::{Assessment, BudgetClaim, Claims, assess};

@@ -57,7 +57,7 @@ fn validation(kind: Kind) -> Option<Validation> {
     }
 }
 
-/// Validates a create or an update, and tells of a protection that is not understood.
+/// Validates a create or an update, and reports a protection that is not understood.
 async fn write(
     admission: &Admission,
     validation: Validation,
@@ -74,7 +74,7 @@ async fn write(
     verdict
 }
 
-/// Passes, and tells of what the client may not expect (docs/behaviour/deletion-protection.md#warnings).
+/// Passes, and reports what the client may not expect (docs/behaviour/deletion-protection.md#warnings).
 async fn allowed(admission: &Admission, kind: Kind, request: &Request<'_>, deadline: Deadline) -> Verdict {
     let mut warnings = Vec::new();
     if let Some(object) = request.old_object

@@ -1,6 +1,6 @@
 //! What came together over an HTTP/2 connection is answered together.
 //!
-//! A busy caller has many calls under way on one connection. A task for each and a write for each answer
+//! A busy caller has many calls in progress on one connection. A task for each and a write for each answer
 //! would cost more than most answers. So the connection's own task gives the answers that it can give at
 //! once, and sends them when there is nothing more to read. A call that has to wait, for the rest of its
 //! body or for the cluster, gets a task of its own. So does every call with a large body: it does not fit the

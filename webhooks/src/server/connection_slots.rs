@@ -133,7 +133,7 @@ impl ConnectionSlots {
             .values()
             .filter(|state| among(state) && state.may_leave(now, &self.limits))
             .collect();
-        // Calls go on meanwhile: each time is read once.
+        // Calls continue meanwhile: each time is read once.
         idle.sort_by_cached_key(|state| (Reverse(taken.peers.get(&state.peer)), state.last.load(Relaxed)));
         for state in idle.into_iter().take(count) {
             debug!(peer = %state.peer, "an idle connection is closed: its slot is needed");
@@ -195,7 +195,7 @@ impl ConnectionState {
         }
     }
 
-    /// Waits until no call is under way, for `least` and at most for `most`.
+    /// Waits until no call is in progress, for `least` and at most for `most`.
     pub(super) async fn quiet(&self, least: Duration, most: Duration) {
         let began = Instant::now();
         loop {

@@ -38,7 +38,7 @@ pub(super) struct Namespaces {
 struct Wanted {
     /// Kind and name of the objects that ask for it.
     by: HashSet<(&'static str, String)>,
-    /// It was wanted when the list under way began.
+    /// It was wanted when the list in progress began.
     is_listed: bool,
     is_complete: bool,
 }
@@ -130,7 +130,7 @@ impl Pods {
     }
 
     /// Takes in a Pod of a list that is not the watch's own, if the watch has not told that it is gone. One that
-    /// it has not told of yet comes with the watch.
+    /// it has not reported yet comes with the watch.
     pub(super) fn listed(&self, object: &WatchedObject) {
         let Some(mut pod) = readable(object, ObservedPod::read) else { return };
         self.slim(&mut pod);

@@ -93,7 +93,7 @@ impl Pods {
         let Some(text) = text else { return Ok(None) };
         let object = serde_json::from_str(&text).map_err(ReconcileError::of_object(PODS.kind))?;
         self.listed(&object);
-        // One that the watch has not told of yet is kept when it does.
+        // One that the watch has not reported yet is kept when it does.
         Ok(known().or_else(|| readable(&object, ObservedPod::read).map(Arc::new)))
     }
 

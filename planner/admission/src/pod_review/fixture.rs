@@ -90,7 +90,7 @@ impl Cluster {
         }
     }
 
-    /// What is told of each object, while the Pod is decided as always.
+    /// What each object is to the Pod, while that is decided as always.
     pub(crate) fn explain(&self, pod: &Value, resolved: &Resolved) -> Vec<Explanation> {
         let pod = pod.to_string();
         let (verdict, reported) = self.begin(&pod).explain(&self.world, resolved);

@@ -636,7 +636,7 @@ fn everything_is_called_behind_the_segment_and_remembered_without_it() {
         let path = &entry(&after, "mine.example.com")["clientConfig"]["service"]["path"];
         assert_eq!(*path, json!(segment.before("/mutate-pod")));
         assert_eq!(annotation(&after), remembered);
-        // The annotation is lost: what is live tells of it.
+        // The annotation is lost: what is live reports it.
         let lost = change(&after, |live| live["metadata"]["annotations"] = json!({}));
         assert!(!annotation(&server.apply(MUTATING, &lost)).contains(&segment.before("")));
     }

@@ -312,7 +312,7 @@ fn the_probes_of_a_start_are_spread_over_a_period() {
 
 proptest! {
     /// Whatever is found, and however seldom it is written: the state is that of the last runs that agreed, in the
-    /// newest container; an Event tells of a change alone; and no result is older than its container.
+    /// newest container; an Event reports a change alone; and no result is older than its container.
     #[test]
     fn the_status_tells_what_the_last_runs_of_the_container_agreed_on(
         successes in 1..4_u32,

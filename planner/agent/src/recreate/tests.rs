@@ -210,7 +210,7 @@ fn requests_for_one_pod_take_turns() {
     assert_eq!(patch["status"], json!({"phase": "Pending"}));
 }
 
-/// A node with the containers of one Pod, and what the controller tells of them.
+/// A node with the containers of one Pod, and what the controller says about them.
 struct World {
     request: Value,
     containers: [RuntimeContainer; 2],
@@ -221,7 +221,7 @@ struct World {
 }
 
 impl World {
-    /// A second passes: the kubelet starts what has exited, and the controller tells of it.
+    /// A second passes: the kubelet starts what has exited, and the controller reports it.
     fn tick(&mut self) {
         self.now += 1;
         let mut snapshot = Vec::new();

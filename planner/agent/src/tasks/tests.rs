@@ -134,7 +134,9 @@ fn a_status_says_whom_it_is_about_and_whether_credentials_were_used() {
     let said = |tasks: &Tasks| written(tasks, &node).status.image_statuses["a"].tags[0].clone();
     let refusal = Refusal { owners: vec!["b/x".to_owned(), "b/y".to_owned()], error: "e: ".repeat(1000) };
     tasks.report(&key("1"), 1, &Report::Stumbled(refusal), now());
-    for (owner, fate) in [("a/x", TaskOutcome::Succeeded), ("b/x", TaskOutcome::Open), ("b/y", TaskOutcome::Open)] {
+    for (owner, fate) in
+        [("a/x", TaskOutcome::Succeeded), ("b/x", TaskOutcome::Open), ("b/y", TaskOutcome::Open)]
+    {
         assert_eq!(image_task::fate(Some(&said(&tasks)), owner), fate, "{owner}");
     }
     let refusal = Refusal { owners: vec!["b/x".to_owned()], error: "401".to_owned() };

@@ -70,7 +70,7 @@ impl ChildKind {
 /// How far a child is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// It goes on.
+    /// It continues.
     Active,
     /// It is over, and did what it was to do.
     Successful,
@@ -150,7 +150,7 @@ impl Child {
         *self.namespace == *metadata.namespace && *self.owner.1 == *metadata.uid
     }
 
-    /// Whether it goes on.
+    /// Whether it continues.
     pub fn is_active(&self) -> bool {
         self.progress == Progress::Active
     }

@@ -21,7 +21,7 @@ pub struct Explanation {
     /// The next tick.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
-    /// The names of the children that go on.
+    /// The names of the children that continue.
     pub active: Vec<String>,
     /// The latest tick has no run, and why.
     #[serde(skip_serializing_if = "Option::is_none")]

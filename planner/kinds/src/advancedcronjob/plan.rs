@@ -39,7 +39,7 @@ pub struct Plan {
     pub completed: Vec<Event>,
     /// Finished children to delete, more than are to be kept.
     pub history: Vec<ObjectVersion>,
-    /// Events to record if they were not recorded by the last plan: they tell what goes on.
+    /// Events to record if they were not recorded by the last plan: they tell what continues.
     pub notes: Vec<Event>,
     /// The run to start.
     pub run: Option<Run>,
@@ -220,7 +220,7 @@ fn differs(new: &Status, old: &Status) -> bool {
     essence(new) != essence(old)
 }
 
-/// Tells of the children that were active and are finished.
+/// Reports the children that were active and are finished.
 fn completed(active: &[ObjectReference], children: &[&Child]) -> Vec<Event> {
     let finished = children.iter().filter(|child| active.iter().any(|active| *active.uid == *child.uid));
     let reported = finished.filter_map(|child| {

@@ -40,7 +40,7 @@ pub(super) fn turn(working: &Working<'_>) -> Turn {
         start_time: Some(job.status.start_time.clone().unwrap_or_else(|| now.clone())),
         ..job.status.clone()
     };
-    // A job that was complete and is to stay now goes on.
+    // A job that was complete and is to stay now continues.
     if matches!(status.phase.as_str(), "" | "completed") {
         "running".clone_into(&mut status.phase);
         status.completion_time = None;

@@ -428,7 +428,7 @@ proptest! {
             }
             check(&fleet, parallelism);
         }
-        // People take away what failed, so that a paused job goes on; a Node is there; and all that runs succeeds.
+        // People take away what failed, so that a paused job continues; a Node is there; and all that runs succeeds.
         fleet.node("n1", json!({}));
         for _ in 0..60 {
             let failed = fleet.pods.iter().find(|pod| &*pod.status.phase == "Failed").cloned();

@@ -17,7 +17,7 @@ use values::percent::{Rounding, scaled};
 pub(super) enum Class {
     Succeeded,
     Failed,
-    /// It restarted more often than it may, and goes on.
+    /// It restarted more often than it may, and continues.
     Broken,
     /// It ends before it has come to an end of its own.
     Ending,

@@ -1,4 +1,4 @@
-//! The update step of a CloneSet: goes on with what is under way, and takes further Pods to the revision
+//! The update step of a CloneSet: continues with what is in progress, and takes further Pods to the revision
 //! they belong to, in the order and within the budget that the CloneSet asks for.
 
 use api::features::Feature;

@@ -1,6 +1,6 @@
 //! The controller's next write about a request (docs/behaviour/restarts.md#the-controller-of-containerrecreaterequests).
 //! One write at a time: after each the next step is found from what the write returned, so a crash anywhere leaves a
-//! state from which the request goes on.
+//! state from which the request continues.
 
 use std::time::Duration;
 

@@ -24,7 +24,7 @@ pub(super) fn plan(working: &Working<'_>) -> Vec<Action> {
     {
         return pre_download::clear(working.snapshot.children);
     }
-    // A partition that can't be read is told of where Pods are updated.
+    // A partition that can't be read is reported where Pods are updated.
     if settings.problem.is_some() {
         return Vec::new();
     }
@@ -47,6 +47,6 @@ pub(super) fn plan(working: &Working<'_>) -> Vec<Action> {
         // The first Pods are pulled for as they are created.
         worthwhile: !in_one_batch && !old.is_empty(),
     };
-    // A template that can't be read is told of where Pods are updated.
+    // A template that can't be read is reported where Pods are updated.
     pre_download::plan(&rollout).unwrap_or_default()
 }

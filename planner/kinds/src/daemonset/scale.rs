@@ -160,7 +160,7 @@ fn replace_failed<'w, 'a>(
     wanted.deletions.push((pod, DeleteReason::Ended));
 }
 
-/// Tells of a failed Pod that is deleted.
+/// Reports a failed Pod that is deleted.
 fn failed_pod(working: &Working<'_>, action: &Action) -> Option<Event> {
     let Action::DeletePod { pod, reason: DeleteReason::Ended, .. } = action else { return None };
     let known = working.pods().find(|known| known.name() == pod.name)?;

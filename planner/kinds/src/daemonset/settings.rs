@@ -14,7 +14,7 @@ const BURST: usize = 250;
 pub struct Settings {
     /// Pods are updated when somebody deletes them.
     pub on_delete: bool,
-    /// No update begins; all else goes on.
+    /// No update begins; all else continues.
     pub paused: bool,
     /// Pods are updated in place where that is possible.
     pub in_place: bool,

@@ -1,4 +1,4 @@
-//! The update step (docs/behaviour/daemonset.md#update-step): goes on with updates under way, and takes the Pods of
+//! The update step (docs/behaviour/daemonset.md#update-step): continues with updates in progress, and takes the Pods of
 //! further Nodes to the present revision, within the budget and as far as partition and selector let it.
 
 use std::collections::HashSet;

@@ -66,7 +66,7 @@ impl<'a> Targets<'a> {
         Self { counts, untouched: untouched.collect(), under_way }
     }
 
-    /// The Pods whose turn it is. Those where the job is under way take places until they have ended.
+    /// The Pods whose turn it is. Those where the job is in progress take places until they have ended.
     pub(super) fn next(&self, job: &EphemeralJob, template: &Template) -> Vec<Injection> {
         let parallelism = usize::try_from(job.spec.parallelism.unwrap_or(1)).unwrap_or_default();
         let next = self.untouched.iter().take(parallelism.saturating_sub(self.under_way));

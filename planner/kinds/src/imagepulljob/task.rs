@@ -21,7 +21,7 @@ const ENDLESS_DEADLINE: i64 = 1800;
 pub struct TooManyImages;
 
 /// The patch that gives a node the task of a job, with these Secrets; `None` where it has all that. `ttl` are seconds
-/// that tasks stay beyond the job's own time; `is_over` tells of owners that have ended.
+/// that tasks stay beyond the job's own time; `is_over` says whether an owner has ended.
 ///
 /// # Errors
 /// The node has too many images.

@@ -79,7 +79,7 @@ pub enum Step {
     Delete(ObjectVersion),
     /// Change labels and spec by this JSON Patch.
     Change(String),
-    /// Change the status by this merge patch, and tell of what failed.
+    /// Change the status by this merge patch, and report what failed.
     Fail(String, Vec<(ObjectReference, Event)>),
 }
 

@@ -20,9 +20,9 @@ const REQUEST_TTL_SECONDS: i32 = 300;
 pub struct Restart<'a> {
     /// Its Pod.
     pub pod: &'a ObservedPod,
-    /// The request to create; where there is one of its name, the restart is under way.
+    /// The request to create; where there is one of its name, the restart is in progress.
     pub request: RecreateRequest,
-    /// What is told of it.
+    /// The Events about it.
     pub event: Event,
 }
 

@@ -13,7 +13,7 @@ use pod::observed::{ObservedPod, PodCondition};
 use pod::write::{PodWrite, Target};
 use values::event::{Event, warning};
 
-/// What changes in one Pod, and what is told of it.
+/// What changes in one Pod, and the Events about it.
 #[derive(Clone, Debug)]
 pub struct Results<'a> {
     /// The Pod.
@@ -33,7 +33,7 @@ pub fn results<'a>(known: &NodePodProbe, probed: &[Probed<'a>]) -> Vec<Results<'
     probed.iter().filter_map(of).collect()
 }
 
-/// What a NodePodProbe tells of the probes of a Pod.
+/// What a NodePodProbe says about the probes of a Pod.
 pub(super) fn states<'n>(known: &'n NodePodProbe, pod: &ObservedPod) -> &'n [ProbeState] {
     let metadata = &pod.metadata;
     let mut all = known.status.pod_probe_statuses.iter();

@@ -39,7 +39,7 @@ impl State {
     }
 }
 
-/// What is told of a budget.
+/// The Events about a budget.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
     /// How it stands.

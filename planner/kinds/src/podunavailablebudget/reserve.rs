@@ -144,7 +144,7 @@ impl Rules {
                 Some(entry) if !entry.is_of(&claim.uid) => return Answer::Refused(Refusal::NothingLeft),
                 // A change is forgotten sooner than a deletion may take.
                 Some(entry) if !entry.is_old(now) && (entry.leaves || !leaves) => return Answer::Granted,
-                // It holds a unit of an earlier spec, or of before other Pods failed. Renewed it would hold it for ever.
+                // It holds a unit of an earlier spec, or of before other Pods failed. Renewed it would hold it forever.
                 Some(_) if left.current_available < left.desired_available => {
                     return Answer::Refused(Refusal::NothingLeft);
                 }

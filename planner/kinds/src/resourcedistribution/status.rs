@@ -1,4 +1,4 @@
-//! What came of a pass over the namespaces, and the status that tells of it
+//! The result of a pass over the namespaces, and the status that reports it
 //! (docs/behaviour/resourcedistribution.md#status).
 
 use std::collections::BTreeMap;
@@ -56,7 +56,7 @@ impl Failure {
     }
 }
 
-/// What came of a pass.
+/// The result of a pass.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
     desired: usize,

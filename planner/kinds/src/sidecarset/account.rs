@@ -54,7 +54,7 @@ const REASONS: usize = 16;
 const NAMES: usize = 8192;
 /// How much of a Pod's name goes into that of an Event.
 const NAME: usize = 230;
-/// How much is told of a reason, in bytes.
+/// How long a reason may be, in bytes.
 const MESSAGE: usize = 1000;
 /// Since when a SidecarSet selects the Pods that it does, as an account found it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,7 +63,7 @@ pub struct Since {
     selection: String,
 }
 
-/// The name of the Event that tells of a missed Pod: always the same one, so that it is told once, whoever
+/// The name of the Event that reports a missed Pod: always the same one, so that it is told once, whoever
 /// leads.
 pub fn event_name(pod: &str, uid: Uid, sidecar_set: &str) -> String {
     let end = pod.floor_char_boundary(NAME);
@@ -145,7 +145,7 @@ impl<'a> Case<'a> {
         self.entry.name()
     }
 
-    /// True if Pods that it would be meant for in another Namespace are told of, where it is meant for none.
+    /// True if Pods that it would be meant for in another Namespace are reported, where it is meant for none.
     fn looks_elsewhere(&self) -> bool {
         !self.entry.is_scoped()
     }
@@ -260,7 +260,7 @@ impl Account {
         Since { second: self.since, selection: self.selection.clone() }
     }
 
-    /// The annotation that tells of it.
+    /// The annotation that reports it.
     pub fn annotation(&self) -> String {
         #[derive(Serialize)]
         struct Annotation<'a> {

@@ -136,7 +136,7 @@ fn build<'w>(draft: &Draft<'_>, chosen: &[Chosen<'w>]) -> Result<Built<'w>, Deni
     Ok(built)
 }
 
-/// Merges containers into the Pod's list and tells of clashes.
+/// Merges containers into the Pod's list and reports clashes.
 fn merge(draft: &mut Draft<'_>, list: ContainerList, sidecars: Vec<Owned<'_>>) {
     if sidecars.is_empty() {
         return;

@@ -14,7 +14,7 @@
 //!
 //! # Guarantees
 //! 1. A plan takes no more ready Pods than `maxUnavailable` leaves, also when a version comes while the one
-//!    before is under way, and leaves `partition` Pods as they are.
+//!    before is in progress, and leaves `partition` Pods as they are.
 //! 2. The same snapshot gives the same plan, whatever the order of its Pods.
 //! 3. Only images of the SidecarSet's own containers and annotations are written, never another container.
 //! 4. A plan on a state in which nothing is left to do is empty. Whichever of the planned writes were made,
@@ -25,7 +25,7 @@
 //!    into its cache, or waits until the watch shows them. The counts of unavailable Pods depend on it.
 //! 2. Each write goes with the UID and the resource version of the Pod in the plan; a further write to the
 //!    same Pod with the resource version of the answer to the one before. On a conflict, or any other
-//!    failure of one Pod, the caller goes on with the others and plans again; a Pod that was refused it
+//!    failure of one Pod, the caller continues with the others and plans again; a Pod that was refused it
 //!    names in [`plan_around`], so that it takes nobody's place.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -190,7 +190,7 @@ impl fmt::Display for Hold {
 }
 
 impl PodUpdate {
-    /// The Event on the Pod that tells of success.
+    /// The Event on the Pod that reports success.
     pub fn on_success(&self) -> Option<Event> {
         let message = "reset sidecar container image empty successfully".to_owned();
         (self.step == Step::Reset).then_some(Event {
@@ -200,7 +200,7 @@ impl PodUpdate {
         })
     }
 
-    /// The Event on the Pod that tells of a failure other than a conflict.
+    /// The Event on the Pod that reports a failure other than a conflict.
     pub fn on_failure(&self, error: &str) -> Option<Event> {
         let message = format!("reset sidecar container image empty failed: {error}");
         (self.step == Step::Reset).then_some(Event { warning: true, reason: "ResetContainerFailed", message })

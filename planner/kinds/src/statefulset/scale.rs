@@ -50,7 +50,7 @@ enum Walk {
     Continue,
     /// The slots behind wait, and so does everything else.
     Stop,
-    /// The slots behind wait, but the update or deletion of this one goes on.
+    /// The slots behind wait, but the update or deletion of this one continues.
     Hold,
     /// No other Pod is updated or deleted, but missing ones are created.
     Keep,

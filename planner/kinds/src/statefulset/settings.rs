@@ -30,7 +30,7 @@ pub struct Settings {
     pub monotonic: bool,
     /// Pods are updated when somebody deletes them.
     pub on_delete: bool,
-    /// Nothing is updated nor deleted by label; all else goes on.
+    /// Nothing is updated nor deleted by label; all else continues.
     pub paused: bool,
     /// So many Pods stay at the current revision.
     pub partition: i64,

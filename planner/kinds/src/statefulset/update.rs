@@ -1,4 +1,4 @@
-//! The update step (docs/behaviour/statefulset.md#update-step): goes on with what is under way, deletes the Pods that
+//! The update step (docs/behaviour/statefulset.md#update-step): continues with what is in progress, deletes the Pods that
 //! are labelled for it, and takes further Pods to the update revision, in the order and within the budget that the
 //! StatefulSet asks for.
 
@@ -109,7 +109,7 @@ pub(super) fn policy<'w, 'a>(working: &'w Working<'a>) -> Policy<'w, 'a> {
     policy
 }
 
-/// Goes on with updates and lifecycles under way.
+/// Continues with updates and lifecycles in progress.
 fn go_on<'a>(
     working: &Working<'a>,
     updates: &Updates<'_>,
@@ -120,7 +120,7 @@ fn go_on<'a>(
 ) -> HashSet<&'a str> {
     let active = working.pods().filter(|pod| pod.pod().is_active() && !busy.contains(pod.name()));
     let members: Vec<Member<'a>> = active.map(|pod| pod.member.clone()).collect();
-    // A Pod that prepares goes on preparing only for an update that is to come.
+    // A Pod that prepares continues preparing only for an update that is to come.
     let outdated = placed(targets).filter(|pod| !pod.member.is_updated);
     // The gate of a Pod that is updated now need not open before.
     let is_due = |pod: &&Numbered<'_>| {

@@ -227,7 +227,7 @@ fn is_trusted(rules: &Rules<'_>, pod: &ObservedPod, judgement: &mut Judgement) -
 /// Whether a Pod has found room.
 enum Room {
     SubsetWorkloads,
-    /// The scheduler has found none, and may go on until then.
+    /// The scheduler has found none, and may continue until then.
     Awaited(Timestamp),
     Lacking,
 }

@@ -350,7 +350,7 @@ fn reservation(seen: &ObjectVersion, reserved: bool) -> PatchOf {
     PatchOf { seen: seen.clone(), patch }
 }
 
-/// Pods that a StatefulSet would wait for for ever: they are to be updated, and are not ready at an older revision.
+/// Pods that a StatefulSet would wait for forever: they are to be updated, and are not ready at an older revision.
 fn stuck(scene: &Scene<'_>, updates: &[(ObjectVersion, Target)]) -> Vec<ObjectVersion> {
     let settled = scene.found.places.values().filter(|place| {
         let child = place.child;

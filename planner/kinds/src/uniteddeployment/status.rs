@@ -202,7 +202,7 @@ impl Draft {
     }
 
     /// The status as it is written, with what failed; `None` where nothing is to be written. `united` may be a later state
-    /// than the one that was planned from, but what tells of a later spec stays.
+    /// than the one that was planned from, but what reports a later spec stays.
     pub fn patch(mut self, united: &UnitedDeployment, failure: Option<&Failure>) -> Option<StatusWrite> {
         if united.status.observed_generation > self.status.observed_generation {
             return None;

@@ -35,7 +35,7 @@ pub struct Target {
     pub partition: i32,
     /// The revision of the UnitedDeployment.
     pub revision: String,
-    /// How many Pods may be unavailable while a rollout goes on beside Pods that wait; `None` where the template alone decides.
+    /// How many Pods may be unavailable while a rollout continues beside Pods that wait; `None` where the template alone decides.
     pub allowance: Option<Allowance>,
 }
 

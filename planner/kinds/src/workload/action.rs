@@ -64,7 +64,7 @@ pub enum WriteReason {
     Adopt,
     /// It gets the labels back by which it is known.
     KeepIdentity,
-    /// It goes to another state of its life, or its update in place goes on.
+    /// It goes to another state of its life, or its update in place continues.
     Progress,
     /// Its preDelete hook holds it: it waits for deletion.
     PrepareDelete,
@@ -242,7 +242,7 @@ impl Action {
         }
     }
 
-    /// It goes on with what is under way at a Pod, whatever is done about other Pods.
+    /// It continues with what is in progress at a Pod, whatever is done about other Pods.
     pub fn goes_on(&self) -> bool {
         matches!(self, Self::WritePod { reason: WriteReason::Progress, .. })
     }

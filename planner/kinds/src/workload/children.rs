@@ -43,7 +43,7 @@ pub struct ClaimSpec {
 pub struct ClaimStatus {
     /// The size that there is.
     pub capacity: Pairs,
-    /// What goes on with it.
+    /// What continues with it.
     pub conditions: Option<Box<[PodCondition]>>,
 }
 

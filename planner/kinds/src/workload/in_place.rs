@@ -1,4 +1,4 @@
-//! The part of an update step that is the same for all workloads: what goes on with Pods under update, whether
+//! The part of an update step that is the same for all workloads: what continues with Pods under update, whether
 //! a Pod can be updated in place, and the update of one Pod. Which Pods are updated is up to the kind.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -29,7 +29,7 @@ pub struct UpdateStep {
     pub problem: Option<String>,
     /// When to look again, whatever happens.
     pub requeue: Option<Duration>,
-    /// What updates under way wait for, by Pod.
+    /// What updates in progress wait for, by Pod.
     pub incomplete: BTreeMap<String, Incomplete>,
     /// Pods that `InPlaceOnly` keeps as they are, and why.
     pub impossible: BTreeMap<String, Reason>,
@@ -40,7 +40,7 @@ impl UpdateStep {
         self.requeue = [self.requeue, delay].into_iter().flatten().min();
     }
 
-    /// The first problem is the one to tell of.
+    /// The first problem is the one to report.
     fn report(&mut self, problem: String) {
         self.problem.get_or_insert(problem);
     }
@@ -71,7 +71,7 @@ pub struct Updates<'w> {
 }
 
 impl Updates<'_> {
-    /// The Pod's turn may come: no other change of it is under way, and none was refused.
+    /// The Pod's turn may come: no other change of it is in progress, and none was refused.
     pub fn can_begin(&self, member: &Member<'_>) -> bool {
         // Its last change has not begun, and must end before the next.
         let waits_for_grace = inplace::in_grace(member.pod) && member.state != Some(State::Updated);
@@ -82,7 +82,7 @@ impl Updates<'_> {
         self.held.contains_key(&member.pod.metadata.uid)
     }
 
-    /// Goes on with updates and lifecycles under way. Gives the names of the Pods that are written to.
+    /// Continues with updates and lifecycles in progress. Gives the names of the Pods that are written to.
     pub fn go_on<'a>(
         &self,
         members: &[Member<'a>],

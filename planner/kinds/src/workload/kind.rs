@@ -136,13 +136,13 @@ pub trait WorkloadStatus:
     /// Fields that the schema requires: a patch always has them, for the stored status may lack them all.
     const REQUIRED: &'static [&'static str];
 
-    /// The type of the condition that tells of the last failure of the scale step, and what its message begins
+    /// The type of the condition that reports the last failure of the scale step, and what its message begins
     /// with.
     const FAILED_SCALE: (&'static str, &'static str) = (FAILED_SCALE, "");
     /// The same of the update step.
     const FAILED_UPDATE: (&'static str, &'static str) = (FAILED_UPDATE, "");
 
-    /// It tells of which generation of the spec it speaks.
+    /// It says which generation of the spec it is about.
     const TELLS_GENERATION: bool = true;
 
     /// It was written before: where nothing differs it need not be written again.

@@ -26,7 +26,7 @@ pub use super::outcome::Outcome;
 ///    later.
 /// 3. [`Plan::scale`]. Creations go in batches of 1, 2, 4, ...; after a batch with a failure no other is
 ///    begun. The other actions do not wait for one another: one that fails stops no other, nor a creation.
-/// 4. [`Plan::update`], in two parts ([`Plan::split_update`]): one goes on beside `scale`; the other comes after it,
+/// 4. [`Plan::update`], in two parts ([`Plan::split_update`]): one continues beside `scale`; the other comes after it,
 ///    and only if not one action of `scale` succeeded, not even in part, nor was left without an answer, for it
 ///    was planned on the Pods as they are in the snapshot; unless [`Plan::counts_scale`] says otherwise. No failure
 ///    stops another action.
@@ -48,7 +48,7 @@ pub struct Plan<S> {
     pub scale: Vec<Action>,
     /// The update step.
     pub update: Vec<Action>,
-    /// The update step counts with what the scale step does: it goes on beside it.
+    /// The update step counts with what the scale step does: it continues beside it.
     pub counts_scale: bool,
     /// What to do about ImagePullJobs, in this order.
     pub pre_download: Vec<Action>,
@@ -98,7 +98,7 @@ pub struct Problems {
 }
 
 impl Problems {
-    /// What stands in the way of the steps, since when their conditions tell of it.
+    /// What stands in the way of the steps, since when their conditions report it.
     pub(crate) fn blockers<S: WorkloadStatus>(&self, status: &S) -> Vec<Blocker> {
         let conditions = status.conditions();
         let reported = [(&self.scale, S::FAILED_SCALE.0), (&self.update, S::FAILED_UPDATE.0)];
@@ -121,8 +121,8 @@ impl<S> Plan<S> {
         self.release.iter().chain(&self.scale).chain(&self.update)
     }
 
-    /// The update step in two parts: what goes on beside the scale step, and what comes after it. What is under
-    /// way goes on ([`Action::goes_on`]), except at Pods that the scale step deletes or keeps. Where there is no
+    /// The update step in two parts: what continues beside the scale step, and what comes after it. What is under
+    /// way continues ([`Action::goes_on`]), except at Pods that the scale step deletes or keeps. Where there is no
     /// scale step, nothing waits.
     pub fn split_update(&self) -> (Vec<&Action>, Vec<&Action>) {
         let scaled: HashSet<&str> = self.scale.iter().map(Action::object).collect();

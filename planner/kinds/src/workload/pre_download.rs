@@ -145,7 +145,7 @@ pub(crate) fn from_one_revision<W: Workload>(
         updated_ready: if is_known { updated_ready } else { 0 },
         worthwhile: worthwhile(),
     };
-    // A template that can't be read is told of where Pods are updated.
+    // A template that can't be read is reported where Pods are updated.
     plan(&rollout).unwrap_or_default()
 }
 

@@ -13,9 +13,9 @@ use super::outcome::Outcome;
 #[cfg(test)]
 mod tests;
 
-/// The type of the condition that tells of the last failure of the scale step, where the kind has none of its own.
+/// The type of the condition that reports the last failure of the scale step, where the kind has none of its own.
 pub const FAILED_SCALE: &str = "FailedScale";
-/// The type of the condition that tells of the last failure of the update step, where the kind has none of its own.
+/// The type of the condition that reports the last failure of the update step, where the kind has none of its own.
 pub const FAILED_UPDATE: &str = "FailedUpdate";
 
 /// The status to write.
@@ -26,7 +26,7 @@ pub struct StatusPlan<S> {
     old: S,
     new: S,
     now: Timestamp,
-    /// The condition that tells of a standstill where all that is planned is refused, and for how long it must be.
+    /// The condition that reports a standstill where all that is planned is refused, and for how long it must be.
     blocked: Option<(&'static str, SignedDuration)>,
     nothing_was_done: bool,
 }

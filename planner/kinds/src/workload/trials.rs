@@ -13,7 +13,7 @@ use values::field::FieldPath;
 pub struct Trials {
     /// The HTTP status code with which the object is refused.
     pub code: u16,
-    /// The templates, in the order in which they are told of.
+    /// The templates, in the order in which they are reported.
     pub list: Vec<Trial>,
 }
 

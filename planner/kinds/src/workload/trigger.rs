@@ -2,7 +2,7 @@
 //!
 //! Owners are told by group and kind, never by version: Pods from before the present version keep their
 //! owner. Where a change makes a difference to a plan, its workload is named: that is tested against "no
-//! filter". Two things make a difference and are not told of, so that only the next look finds them, ten
+//! filter". Two things make a difference and are not reported, so that only the next look finds them, ten
 //! minutes later at the most: labels of nodes, and ControllerRevisions that nobody owns.
 
 use std::collections::BTreeSet;

@@ -154,7 +154,7 @@ impl<'a> Counter<'a> {
         }
     }
 
-    /// The records of Pods about which something is still to happen. One that is older than `patience` is told of
+    /// The records of Pods about which something is still to happen. One that is older than `patience` is reported
     /// and dropped.
     fn kept(
         &mut self,

@@ -89,7 +89,7 @@ pub(super) fn apply(
     annotations.insert(CONTAINER_EXIT_MOVED, RawNode::string(&names.join(",")));
     let mut init_containers = take(spec, "initContainers")?;
     init_containers.extend(moved.into_iter().map(|mut container| {
-        // Only regular containers are released in the order of launch: this one would wait for ever.
+        // Only regular containers are released in the order of launch: this one would wait forever.
         remove(&mut container, "env", CONTAINER_BARRIER);
         container.insert("restartPolicy", RawNode::string("Always"));
         container

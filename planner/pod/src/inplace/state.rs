@@ -1,5 +1,5 @@
 //! How far a Pod's update in place is, as its annotation holds it
-//! (docs/behaviour/in-place-update.md#state-annotation), so that a restarted controller goes on where the
+//! (docs/behaviour/in-place-update.md#state-annotation), so that a restarted controller continues where the
 //! last one stopped.
 
 use std::collections::BTreeMap;

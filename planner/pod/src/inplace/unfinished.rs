@@ -49,7 +49,7 @@ pub(super) fn take_over(pod: &ObservedPod, rules: &Rules, spec: &mut UpdateSpec,
         add_missing(&mut newer.annotations, metadata.annotations, &patch.annotations);
     }
     spec.container_ref_metadata.retain(|_, metadata| *metadata != ReferencedMetadata::default());
-    // Those of the batch under way go on before those of lower priority, though nothing more changes in them.
+    // Those of the batch in progress continue before those of lower priority, though nothing more changes in them.
     for name in earlier {
         spec.container_ref_metadata.entry(name).or_default();
     }

@@ -331,7 +331,7 @@ mod tests {
         assert_eq!(decide(&[0, -1], &["p_0", "p_-1"]), Step::Complete);
     }
 
-    /// A container of a Job that has done its work would be waited for for ever.
+    /// A container of a Job that has done its work would be waited for forever.
     #[test]
     fn a_container_that_has_ended_for_good_is_not_waited_for() {
         let waiting = |policy: &str, code: i32| {

@@ -265,7 +265,7 @@ fn ten_times_the_containers_take_not_much_more_than_ten_times_the_work() {
         changed["spec"]["containers"] = containers.collect();
         changed
     };
-    // CPU time of this thread: what else goes on at the machine does not count.
+    // CPU time of this thread: what else continues at the machine does not count.
     let spent = || -> u64 {
         let statistics = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
         statistics.split(' ').next().unwrap().parse().unwrap()

@@ -1,4 +1,4 @@
-//! Rule 8: where a workload comes to rest; and the numbers that people follow.
+//! Rule 8: where a workload settles; and the numbers that people follow.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

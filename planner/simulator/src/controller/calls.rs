@@ -40,7 +40,7 @@ impl<W: Simulated> Cluster<'_, W> {
             self.controller.is_unsure = true;
             return Err(Refusal::Unavailable);
         }
-        // What the server answers is known at once, before any watch tells of it.
+        // What the server answers is known at once, before any watch reports it.
         let news = self
             .server
             .news()

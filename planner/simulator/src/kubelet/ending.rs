@@ -12,7 +12,7 @@ const FLAKY: &str = "flaky";
 /// The exit code of a container that was killed.
 const KILLED: i32 = 137;
 
-/// The Pod's containers are not to run for ever.
+/// The Pod's containers are not to run forever.
 pub(super) fn ends(pod: &ObservedPod) -> bool {
     matches!(&*pod.spec.restart_policy, "Never" | "OnFailure")
 }

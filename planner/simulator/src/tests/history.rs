@@ -72,7 +72,7 @@ pub(super) trait Script<W: Simulated> {
     /// Something that a user or chance does.
     fn step(&mut self) -> Step<W>;
 
-    /// The last edits: nothing that keeps the workload from its end for ever.
+    /// The last edits: nothing that keeps the workload from its end forever.
     fn conclude(&mut self) -> Vec<Step<W>>;
 }
 

@@ -34,7 +34,7 @@ struct History {
     wake: Option<Timestamp>,
     /// The ticks that were run.
     run: Vec<Timestamp>,
-    /// A crash has left a child that no status tells of.
+    /// A crash has left a child that no status reports.
     crashed: bool,
 }
 
@@ -248,7 +248,7 @@ impl History {
                 self.wake = Some(self.now);
             }
             5 => self.end_children(),
-            // Finished children go on their own, once a status tells of them.
+            // Finished children go away by themselves, once a status reports them.
             6 if !self.crashed => self.children.retain(Child::is_active),
             _ => {
                 let schedule = pick(&mut self.random, &SCHEDULES);

@@ -48,7 +48,7 @@ fn half_begun() -> (Fleet, String) {
     (fleet, name)
 }
 
-/// Somebody else wrote to the Pod in between: the update goes on, and the Pod does not serve in between.
+/// Somebody else wrote to the Pod in between: the update continues, and the Pod does not serve in between.
 #[test]
 fn kruise_1351_a_conflict_is_no_failure_and_does_not_let_the_pod_flap() {
     let (mut fleet, name) = half_begun();
@@ -174,7 +174,7 @@ const HOOKS: [&str; 4] = [
     r#"{"preDelete": {"finalizersHandler": ["x/y"], "markPodNotReady": true}}"#,
 ];
 
-/// Records that Pods may carry: none, of an update that is done, under way, between two batches, of OpenKruise.
+/// Records that Pods may carry: none, of an update that is done, in progress, between two batches, of OpenKruise.
 /// `REVISION` stands for the Pod's own.
 const RECORDS: [&str; 5] = [
     "",
@@ -184,7 +184,7 @@ const RECORDS: [&str; 5] = [
     r#"{"revision":"REVISION","updateTimestamp":null,"lastContainerStatuses":null}"#,
 ];
 
-/// The program behind the hooks lets every Pod go on that waits for it.
+/// The program behind the hooks lets every Pod continue that waits for it.
 fn answer_hooks(fleet: &mut Fleet) {
     let hooks = fleet.set().spec.lifecycle;
     for index in 0..fleet.pods.len() {

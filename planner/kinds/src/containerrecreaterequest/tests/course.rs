@@ -1,4 +1,4 @@
-//! Whatever a node agent, a kubelet and users do, in whatever order: a request that has ended never goes on, and
+//! Whatever a node agent, a kubelet and users do, in whatever order: a request that has ended never continues, and
 //! leaves nothing behind.
 
 use jiff::Timestamp;

@@ -26,7 +26,7 @@ fn of_namespaces(selector: &LabelSelector, inventory: &Inventory, scope: &Scope,
     let named = index::scope(Some(selector));
     let missing = named.iter().filter(|name| inventory.namespace(name).is_none());
     reasons.extend(missing.cloned().map(Reason::NoSuchNamespace));
-    // One that can't be used is told of elsewhere.
+    // One that can't be used is reported elsewhere.
     let Ok(compiled) = Selector::compile(selector) else { return };
     let mut matched = inventory
         .namespaces()

@@ -23,7 +23,7 @@ pub struct Ledger {
     pods: HashMap<Uid, Box<PodRecord>>,
     /// What was known of Pods that changed since the ledger was brought up to date.
     changed: Vec<(Uid, Option<Box<PodRecord>>)>,
-    /// While a list is under way: the Pods that it has not shown yet.
+    /// While a list is in progress: the Pods that it has not shown yet.
     unseen: Option<HashSet<Uid>>,
     members: Members,
     seen: Seen,
@@ -131,7 +131,7 @@ impl Ledger {
         for (uid, old) in take(&mut self.changed) {
             for (entry, _) in old.iter().flat_map(|old| meant_for(inventory, old)) {
                 let (name, members) = self.members_of(entry);
-                // One that has no Pods tells of those in other Namespaces.
+                // One that has no Pods reports those in other Namespaces.
                 if members.remove(&uid) || members.is_empty() {
                     touched.insert(name);
                 }

@@ -457,7 +457,7 @@ proptest! {
         }
     }
 
-    /// Invariant 4: the ledger knows what a look at each Pod would find, and tells of each change.
+    /// Invariant 4: the ledger knows what a look at each Pod would find, and reports each change.
     #[test]
     fn the_ledger_knows_all_members(changes in prop::collection::vec(arbitrary_change(), 1..60)) {
         let (mut ledger, mut cluster) = (Ledger::default(), Cluster::new());

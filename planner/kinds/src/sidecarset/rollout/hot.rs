@@ -126,7 +126,7 @@ pub(super) fn upgrade(draft: &mut Draft<'_>, sidecar: &Sidecar, empty_image: &st
         }
     };
     if has(&older, &sidecar.image) {
-        // A rollback to what the older twin runs still: it goes on alone
+        // A rollback to what the older twin runs still: it continues alone
         // (docs/behaviour/sidecarset.md#upgrade-step).
         if !has(&picked, empty_image) && !empty_image.is_empty() {
             draft.idle(sidecar, &Twins { working: older, other: picked }, empty_image);

@@ -28,7 +28,7 @@ pub(super) struct View {
     pub(super) upgradable: bool,
     /// Its sidecars run what they were given.
     pub(super) consistent: bool,
-    /// It is ready, and no hot upgrade is under way.
+    /// It is ready, and no hot upgrade is in progress.
     pub(super) ready: bool,
     /// `spec.updateStrategy.selector` matches.
     pub(super) selected: bool,

@@ -4,7 +4,7 @@
 //!
 //! What must hold in each: no more Pods are wanted than replicas, but for reserved ones; a subset never has two workloads;
 //! in adaptive mode Pods that are ready in a subset with room stay while nobody edits anything; where
-//! waiting Pods keep their place a rollout goes on beside them; and once there is room and nothing is refused, all Pods run at
+//! waiting Pods keep their place a rollout continues beside them; and once there is room and nothing is refused, all Pods run at
 //! the newest revision, and nothing is left to do.
 
 use std::collections::BTreeSet;

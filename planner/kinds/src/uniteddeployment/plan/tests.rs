@@ -122,7 +122,7 @@ fn history_has_a_limit() {
     }
     let names: Vec<&str> = world.revisions.iter().map(|revision| revision.name()).collect();
     assert!(names.len() <= 3 && names.contains(&world.united.status.updated_revision.as_str()), "{names:?}");
-    // While a rollout goes on both ends of it stay.
+    // While a rollout continues both ends of it stay.
     world.united.spec.revision_history_limit = Some(0);
     let current = world.united.status.current_revision.clone();
     for image in 7..=9 {

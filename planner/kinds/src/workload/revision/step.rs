@@ -21,7 +21,7 @@ const MOST_ANNOTATIONS: usize = 256 * 1024;
 /// One write of a ControllerRevision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RevisionStep {
-    /// Create it. Where the name is taken, [`NewRevision::after_collision`] says how to go on.
+    /// Create it. Where the name is taken, [`NewRevision::after_collision`] says how to continue.
     Create(Box<NewRevision>),
     /// Send this merge patch to a stored one: an older revision is wanted again and becomes the newest, or
     /// the current one gets a label.

@@ -317,7 +317,7 @@ impl World {
         }
     }
 
-    /// Goes on undisturbed until nothing is left to do.
+    /// Continues undisturbed until nothing is left to do.
     fn settle(&mut self, case: &Case) {
         for _ in 0..60 {
             let writes = self.plan(case);

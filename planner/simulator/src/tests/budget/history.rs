@@ -29,7 +29,7 @@ const LEAVES: Milliseconds = 8_000;
 const CHANGES: Milliseconds = 2_000;
 /// When no more requests come.
 const REQUESTS_END: Milliseconds = 30_000;
-/// When everything has come to rest.
+/// When everything has settled.
 const END: Milliseconds = 90_000;
 /// How long after a change of the spec what was admitted by the earlier one may take effect.
 const AFTERMATH: Milliseconds = 20_000;
@@ -90,7 +90,7 @@ struct Replica {
     clock: Milliseconds,
     waiting: VecDeque<Request>,
     batch: Vec<Request>,
-    /// What the write under way grants.
+    /// What the write in progress grants.
     granted: Vec<Answer>,
     call: u64,
     tries: u32,

@@ -99,7 +99,7 @@ fn a_pod_is_ready_while_it_runs_and_stays() {
 
 #[test]
 fn a_new_tag_of_the_same_content_does_not_stop_the_rollout() {
-    // Both tags have one image, and the runtime goes on to report the first tag.
+    // Both tags have one image, and the runtime continues to report the first tag.
     let set = Wanted::cold("log:1").set();
     let mut cluster = fleet(&set, 2);
     let newer = Wanted::cold("log:1-again").set();

@@ -277,7 +277,7 @@ impl Cluster {
         }
     }
 
-    /// Goes on until nothing is left to do; the number of rounds.
+    /// Continues until nothing is left to do; the number of rounds.
     pub(super) fn settle(&mut self, set: &RolloutSet) -> usize {
         for round in 0..500 {
             self.kubelets();
