@@ -24,7 +24,7 @@ pub(super) fn whole_seconds(time: Timestamp) -> Timestamp {
 }
 
 /// Events to come. Of events at the same time the one that was added first comes first.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Agenda<E> {
     now: Milliseconds,
     added: u64,

@@ -15,7 +15,7 @@ use kinds::workload::revision::StoredRevision;
 use pod::observed::ObservedPod;
 
 /// The objects of one kind.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Shelf<W> {
     objects: BTreeMap<Box<str>, (u64, Object<W>)>,
     /// How far the watch has come.
@@ -27,7 +27,7 @@ struct Shelf<W> {
 }
 
 /// A list that is in progress.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Listing {
     /// What it has not shown yet.
     unseen: BTreeSet<Box<str>>,
@@ -92,7 +92,7 @@ pub(super) fn shown<W: Simulated>(kind: Kind, server: &Server<W>) -> Vec<News<W>
 }
 
 /// All that the controller knows.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Cache<W> {
     shelves: [Shelf<W>; Kind::ALL.len()],
 }

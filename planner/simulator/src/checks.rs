@@ -37,7 +37,7 @@ mod in_place;
 mod rest;
 
 /// Who took what, and which rules were broken.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Ledger {
     pub(super) violations: Vec<Violation>,
     /// Who last made a Pod serve, exist, or stay where it is no longer, by its identity.

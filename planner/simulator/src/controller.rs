@@ -37,7 +37,7 @@ pub const STORAGE_CLASS: &str = "fast";
 const PAUSES: (Milliseconds, Milliseconds) = (20, 5_000);
 
 /// One call to the API server.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Call {
     CreateRevision(Box<NewRevision>),
     PatchRevision { revision: ObjectVersion, patch: String },
@@ -64,7 +64,7 @@ enum Stage {
 }
 
 /// The calls of one action: one after another, until one fails.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Errand {
     stage: Stage,
     action: Option<Action>,
@@ -74,7 +74,7 @@ struct Errand {
 }
 
 /// A plan that is being carried out.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Task<W: Simulated> {
     view: Arc<View<W>>,
     plan: Plan<W::Status>,
@@ -92,7 +92,7 @@ struct Task<W: Simulated> {
 }
 
 /// The controller of the workload.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Controller<W: Simulated> {
     pub(super) cache: Cache<W>,
     /// Counts starts: what was planned in an earlier life does not happen.

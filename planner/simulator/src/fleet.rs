@@ -19,6 +19,7 @@ use crate::kind::{is_available, is_serving};
 /// The shortest time between two looks at the UnitedDeployment.
 const REST: Milliseconds = 500;
 /// The workload of a subset.
+#[derive(Clone)]
 struct Child<'p, W: Simulated> {
     uid: String,
     /// The spec that the UnitedDeployment gave it last.
@@ -29,6 +30,7 @@ struct Child<'p, W: Simulated> {
 }
 
 /// A UnitedDeployment and its workloads.
+#[derive(Clone)]
 pub struct Fleet<'p, W: Simulated> {
     world: World,
     children: Vec<Child<'p, W>>,
@@ -83,6 +85,12 @@ impl<'p, W: Simulated> Fleet<'p, W> {
             max_surge: sum.max_surge + own.max_surge,
             min_ready_seconds: own.min_ready_seconds,
         })
+    }
+
+    /// See [`Cluster::diverge`].
+    pub fn diverge(&mut self, seed: u64, lag: Milliseconds) {
+        (self.settings.seed, self.settings.lag) = (seed, lag);
+        self.children.iter_mut().for_each(|child| child.cluster.diverge(seed, lag));
     }
 
     /// A user does the first step that is there for a cluster.

@@ -126,7 +126,7 @@ pub enum Rest {
 }
 
 /// What is going to happen.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Event<W: Simulated> {
     /// Something is due for a Pod.
     Duty { name: Box<str>, uid: Box<str>, duty: Duty },
@@ -153,6 +153,7 @@ enum Event<W: Simulated> {
 }
 
 /// The simulated cluster.
+#[derive(Clone)]
 pub struct Cluster<'p, W: Simulated> {
     settings: Settings,
     planner: Planner<'p, W>,
@@ -218,6 +219,12 @@ impl<'p, W: Simulated> Cluster<'p, W> {
             self.step();
         }
         self.agenda.pass_until(time);
+    }
+
+    /// From now on chance decides by another seed, and watches stay behind for so long.
+    pub fn diverge(&mut self, seed: u64, lag: Milliseconds) {
+        self.random = Moment { now: self.now(), seed }.random();
+        self.settings.lag = lag;
     }
 
     /// Ends all faults and lets things happen until nothing happens any more, for at most `limit`.

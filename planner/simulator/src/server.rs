@@ -87,7 +87,7 @@ impl Precondition<'_> {
 }
 
 /// The objects of the simulated cluster.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Server<W> {
     version: u64,
     identities: u64,

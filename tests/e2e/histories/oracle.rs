@@ -14,13 +14,15 @@ use super::change::Deed;
 
 /// Longer than any simulated workload takes.
 const SIMULATED: Milliseconds = 4 * 3_600_000;
+/// The model of a UnitedDeployment is reconciled within this time.
+const LOOKED_AT: Milliseconds = 1_000;
 /// Seconds that the model of a UnitedDeployment is given.
 const MODELLED: i64 = 600;
 
 pub type Pods = Vec<Arc<ObservedPod>>;
 
 /// Tells what a history comes to.
-pub trait Oracle: Sized {
+pub trait Oracle: Clone {
     /// Names of Pods are made from ordinals.
     const HAS_NAMES: bool = false;
     /// It tells which Pods stay, and how often their containers restart.
@@ -32,6 +34,10 @@ pub trait Oracle: Sized {
     fn edit(&mut self, object: &Value);
     /// Somebody does this to the Pod of this identity.
     fn touch(&mut self, deed: Deed, uid: &str);
+    /// So much time passes.
+    fn pass(&mut self, time: Milliseconds);
+    /// From now on chance decides by another seed, and watches stay behind for so long.
+    fn diverge(&mut self, _seed: u64, _lag: Milliseconds) {}
     /// Lets happen what is to happen. Gives how long it takes, or why it has no end.
     fn settle(&mut self) -> Result<Milliseconds, String>;
     fn pods(&self) -> Pods;
@@ -78,14 +84,20 @@ impl<W: Simulated> Oracle for Cluster<'static, W> {
 
     fn edit(&mut self, object: &Value) {
         self.add(1, Step::Apply(Box::new(read::<W>(object).object().spec.clone())));
-        self.run_until(self.elapsed() + 1);
     }
 
     fn touch(&mut self, deed: Deed, uid: &str) {
         if let Some(step) = step(self, deed, uid) {
             self.add(1, step);
-            self.run_until(self.elapsed() + 1);
         }
+    }
+
+    fn pass(&mut self, time: Milliseconds) {
+        self.run_until(self.elapsed() + time);
+    }
+
+    fn diverge(&mut self, seed: u64, lag: Milliseconds) {
+        self.diverge(seed, lag);
     }
 
     fn settle(&mut self) -> Result<Milliseconds, String> {
@@ -133,13 +145,18 @@ impl<W: Simulated> Oracle for Fleet<'static, W> {
 
     fn edit(&mut self, object: &Value) {
         self.edit(&object["spec"]);
-        // Its workloads have to hear of it.
-        self.pass(1).unwrap();
     }
 
     fn touch(&mut self, deed: Deed, uid: &str) {
         self.user_does(|cluster| step(cluster, deed, uid));
-        self.pass(1).unwrap();
+    }
+
+    fn pass(&mut self, time: Milliseconds) {
+        self.pass(time).unwrap();
+    }
+
+    fn diverge(&mut self, seed: u64, lag: Milliseconds) {
+        self.diverge(seed, lag);
     }
 
     fn settle(&mut self) -> Result<Milliseconds, String> {
@@ -187,6 +204,13 @@ impl Oracle for World {
 
     fn touch(&mut self, _deed: Deed, uid: &str) {
         self.pods.retain(|pod| pod["metadata"]["uid"] != uid);
+    }
+
+    fn pass(&mut self, time: Milliseconds) {
+        if time >= LOOKED_AT {
+            self.look();
+            self.run();
+        }
     }
 
     fn settle(&mut self) -> Result<Milliseconds, String> {

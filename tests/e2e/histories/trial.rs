@@ -1,4 +1,8 @@
 //! A history, played by the running program and by the simulation beside it.
+//!
+//! Where changes follow each other, what comes of them depends on how far the program came before the next one. So the
+//! simulation is played in several variants, with other pauses between the changes: the program has to come to where
+//! one of them is, and those go on.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,10 +22,11 @@ use kube::{Client, Error, ResourceExt};
 use pod::observed::ObservedPod;
 use pod::revision_labels::short_hash;
 use serde_json::{Value, json};
-use simulator::{Bounds, Settings};
+use simulator::{Bounds, Milliseconds, Settings};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
+use super::author::Dice;
 use super::change::{Beside, Change, Deed, History, Of, SIDECAR, SPREAD, SUBSET, subsets};
 use super::oracle::{Oracle, Pods};
 use super::state::{Fate, State, choose, newest, revision};
@@ -35,7 +40,15 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// How long a hook is answered late.
 const HOOK: Duration = Duration::from_millis(300);
 /// How long the workload may take beyond what the simulation took: for writes, and for a new leader.
-const ROOM: Duration = Duration::from_secs(30);
+const ROOM: Duration = Duration::from_secs(60);
+/// How many variants of the simulation are played.
+const VARIANTS: usize = 8;
+/// Pauses of variants after a change.
+const PAUSES: [Milliseconds; 5] = [1, 20, 200, 1_000, 5_000];
+/// How far watches stay behind in variants.
+const LAGS: [Milliseconds; 3] = [5, 20, 200];
+/// The state of another variant than the first may be one on the way: it counts once nothing has changed for so long.
+const STEADY: Duration = Duration::from_secs(2);
 
 /// What histories showed.
 #[derive(Debug, Default)]
@@ -87,16 +100,35 @@ impl fmt::Display for Figures {
 /// What went wrong, in words.
 pub type Failure = String;
 
-/// A Pod, and its simulated twin.
-type Touched = (Arc<ObservedPod>, Arc<ObservedPod>);
+/// A Pod, and its twin in each variant.
+type Touched = (Arc<ObservedPod>, Pods);
+
+/// The Pods of the program, and those of each variant.
+type Both = (Pods, Vec<Pods>);
 
 /// What a step has to come to, beside the state.
 #[derive(Default)]
 struct Reached<'b> {
-    /// The Pods before it, of both sides, where Pods have to have the same fate on both.
-    before: Option<&'b (Pods, Pods)>,
+    /// The Pods before it, where Pods have to have the same fate on both sides.
+    before: Option<&'b Both>,
     /// Pods that people touched: where their twins are gone, they have to be.
     touched: &'b [Touched],
+}
+
+/// One way in which the simulation may go.
+#[derive(Clone)]
+struct Variant<O> {
+    oracle: O,
+    /// The names of twins of Pods in `podsToDelete`.
+    named: BTreeMap<String, String>,
+}
+
+/// Where a variant has come to.
+struct Outcome {
+    state: State,
+    pods: Pods,
+    /// `None` where Pods came from other revisions than those of the program.
+    fate: Option<Fate>,
 }
 
 /// The two sides of one history.
@@ -107,14 +139,14 @@ struct Trial<'s, O> {
     set: Stored,
     chronicle: Chronicle,
     hooks: Arc<Mutex<Lifecycle>>,
-    simulated: O,
+    /// Those that agree with the program so far; never empty.
+    variants: Vec<Variant<O>>,
+    dice: Dice,
     history: &'s History,
     /// The tag of the sidecar's image.
     sidecar: u64,
     /// As many Pods as may be in the first subset.
     spread: usize,
-    /// The names of twins of Pods in `podsToDelete`.
-    named: BTreeMap<String, String>,
     figures: Figures,
     _operator: JoinSet<()>,
 }
@@ -156,7 +188,7 @@ pub async fn play<O: Oracle>(
     };
     let mut operator = JoinSet::new();
     operator.spawn(answer_hooks(client.clone(), namespace.clone(), Arc::clone(&hooks)));
-    let simulated = O::begin(&set.object, settings);
+    let simulated = Variant { oracle: O::begin(&set.object, settings), named: BTreeMap::new() };
     let figures = Figures { histories: 1, ..Figures::default() };
     let mut trial = Trial {
         site,
@@ -165,14 +197,15 @@ pub async fn play<O: Oracle>(
         set,
         chronicle,
         hooks,
-        simulated,
+        variants: vec![simulated],
+        dice: Dice::new(history.seed),
         history,
         sidecar: 1,
         spread: SPREAD,
-        named: BTreeMap::new(),
         figures,
         _operator: operator,
     };
+    trial.keep(&[0]);
     let mut played = trial.settle(&Reached::default()).await;
     let mut steps = 0;
     for step in &history.steps {
@@ -222,13 +255,36 @@ impl<O: Oracle> Trial<'_, O> {
         observed(&self.chronicle.latest())
     }
 
+    /// The variant in which everything happens at once.
+    fn simulated(&self) -> &O {
+        &self.variants[0].oracle
+    }
+
+    /// Goes on with these variants.
+    fn keep(&mut self, fitting: &[usize]) {
+        let kept: Vec<Variant<O>> = fitting.iter().map(|index| self.variants[*index].clone()).collect();
+        self.variants = kept.iter().cycle().take(VARIANTS).cloned().collect();
+        for variant in &mut self.variants {
+            variant.oracle.diverge(self.dice.below(u64::MAX), self.dice.of(&LAGS));
+        }
+    }
+
+    /// Does something to each variant, and lets time pass there.
+    fn simulate(&mut self, mut change: impl FnMut(usize, &mut Variant<O>)) {
+        for (index, variant) in self.variants.iter_mut().enumerate() {
+            change(index, variant);
+            variant.oracle.pass(if index == 0 { 1 } else { self.dice.of(&PAUSES) });
+        }
+    }
+
     async fn step(&mut self, changes: &[Change]) -> Result<(), Failure> {
         self.age().await;
-        let before = (self.pods(), self.simulated.pods());
+        let twins = self.variants.iter().map(|variant| variant.oracle.pods()).collect();
+        let before = (self.pods(), twins);
         let begin = self.chronicle.moments().await.len() - 1;
         let (was_ready, audited) = (self.state_of_simulation().is_ready(), self.site.audited());
         let restarts = self.site.restarts();
-        let mut bounds: Vec<_> = self.simulated.bounds().into_iter().collect();
+        let mut bounds: Vec<_> = self.simulated().bounds().into_iter().collect();
         let mut unready = Vec::new();
         let mut touched = Vec::new();
         for change in changes {
@@ -246,7 +302,7 @@ impl<O: Oracle> Trial<'_, O> {
                     }
                 }
             }
-            bounds.extend(self.simulated.bounds());
+            bounds.extend(self.simulated().bounds());
         }
         for (pod, _) in &unready {
             self.annotate(&pod.metadata.name, &json!({fake_nodes::READY_AFTER: null})).await;
@@ -257,8 +313,7 @@ impl<O: Oracle> Trial<'_, O> {
             && unready.is_empty()
             && O::KNOWS_FATES;
         // At which of several older revisions Pods have stayed is chance, and from each they come in another way.
-        let known = revisions(&before.0);
-        let is_alone = is_alone && known.len() <= 2 && known == revisions(&before.1);
+        let is_alone = is_alone && revisions(&before.0).len() <= 2;
         let reached = Reached { before: is_alone.then_some(&before), touched: &touched };
         self.settle(&reached).await?;
         // What hooks, spreads and budgets write comes on top, and what is tried again after the end of the program.
@@ -341,7 +396,7 @@ impl<O: Oracle> Trial<'_, O> {
                 return Err(format!(
                     "{ready} of {} Pods were ready, with at least {floor} that have to be, and {ceiling} at most: {:#?}",
                     pods.len(),
-                    State::of(&observed(moment), &[], &self.simulated.status(), true)
+                    State::of(&observed(moment), &[], &self.simulated().status(), true)
                 ));
             }
         }
@@ -364,7 +419,7 @@ impl<O: Oracle> Trial<'_, O> {
         }
         let edited = self.set.get().await.1;
         *self.hooks.lock().unwrap() = O::lifecycle(&edited);
-        self.simulate_spec(edited);
+        self.simulate_spec(&edited);
     }
 
     /// Which of two Pods of a Node counts depends on their names where they are of the same second.
@@ -400,22 +455,21 @@ impl<O: Oracle> Trial<'_, O> {
     }
 
     /// The Pod of this number among those that there were before the step and that are not touched, with its twin.
-    fn chosen(&self, before: &(Pods, Pods), number: usize, touched: &[&Touched]) -> Option<Touched> {
-        let status = self.simulated.status();
+    fn chosen(&self, before: &Both, number: usize, touched: &[&Touched]) -> Option<Touched> {
+        let status = self.simulated().status();
         let is_free = |pod: &ObservedPod| {
-            !touched
-                .iter()
-                .any(|(own, twin)| [own, twin].iter().any(|of| of.metadata.uid == pod.metadata.uid))
+            let is_it = |of: &Arc<ObservedPod>| of.metadata.uid == pod.metadata.uid;
+            !touched.iter().any(|(own, twins)| is_it(own) || twins.iter().any(is_it))
         };
         let choose = |pods: &Pods| {
             let free: Pods = pods.iter().filter(|pod| pod.is_active() && is_free(pod)).cloned().collect();
             choose(&free, number, newest(&status), O::HAS_NAMES).cloned()
         };
-        choose(&before.0).zip(choose(&before.1))
+        choose(&before.0).zip(before.1.iter().map(choose).collect())
     }
 
     /// Does something to a Pod on both sides, unless it is refused; whether it is done.
-    async fn touch(&mut self, deed: Deed, (chosen, twin): &Touched) -> bool {
+    async fn touch(&mut self, deed: Deed, (chosen, twins): &Touched) -> bool {
         let name = &*chosen.metadata.name;
         let path = format!("/api/v1/namespaces/{}/pods/{name}", self.namespace);
         let pod = Stored::existing(&self.client, path, Value::Null);
@@ -427,7 +481,9 @@ impl<O: Oracle> Trial<'_, O> {
                 patiently(async || pod.try_patch(&label).await).await
             }
             Deed::Name => {
-                self.named.insert(name.to_owned(), twin.metadata.name.to_string());
+                for (variant, twin) in self.variants.iter_mut().zip(twins) {
+                    variant.named.insert(name.to_owned(), twin.metadata.name.to_string());
+                }
                 let names = json!({"spec": {"scaleStrategy": {"podsToDelete": [name]}}});
                 patiently(async || self.set.try_patch(&names).await).await
             }
@@ -441,21 +497,24 @@ impl<O: Oracle> Trial<'_, O> {
             return false;
         }
         match deed {
-            Deed::Name => self.simulate_spec(answer.1),
-            _ => self.simulated.touch(deed, &twin.metadata.uid),
+            Deed::Name => self.simulate_spec(&answer.1),
+            _ => self.simulate(|index, variant| variant.oracle.touch(deed, &twins[index].metadata.uid)),
         }
         true
     }
 
     /// The simulation gets the spec of this object; it has other names for Pods.
-    fn simulate_spec(&mut self, mut object: Value) {
-        let names = object.pointer_mut("/spec/scaleStrategy/podsToDelete").and_then(Value::as_array_mut);
-        for name in names.into_iter().flatten() {
-            if let Some(twin) = name.as_str().and_then(|name| self.named.get(name)) {
-                *name = twin.as_str().into();
+    fn simulate_spec(&mut self, object: &Value) {
+        self.simulate(|_, variant| {
+            let mut object = object.clone();
+            let names = object.pointer_mut("/spec/scaleStrategy/podsToDelete").and_then(Value::as_array_mut);
+            for name in names.into_iter().flatten() {
+                if let Some(twin) = name.as_str().and_then(|name| variant.named.get(name)) {
+                    *name = twin.as_str().into();
+                }
             }
-        }
-        self.simulated.edit(&object);
+            variant.oracle.edit(&object);
+        });
     }
 
     async fn annotate(&self, pod: &str, annotations: &Value) {
@@ -466,42 +525,53 @@ impl<O: Oracle> Trial<'_, O> {
     }
 
     fn state_of_simulation(&self) -> State {
-        let simulated = &self.simulated;
-        State::of(&simulated.pods(), &simulated.claims(), &simulated.status(), O::HAS_NAMES)
+        state(self.simulated())
     }
 
-    /// Waits until the Pods are as the simulation leaves them.
+    /// Waits until the Pods are as a variant of the simulation leaves them, and goes on with those that do.
     async fn settle(&mut self, reached: &Reached<'_>) -> Result<(), Failure> {
-        let duration = self.simulated.settle();
-        let duration = duration.map_err(|event| format!("the simulation does not come to rest: {event}"))?;
-        let expected = self.state_of_simulation();
-        let simulated = self.simulated.pods();
-        let fate = reached.before.map(|(_, before)| Fate::between(before, &simulated));
+        let mut duration = 0;
+        for variant in &mut self.variants {
+            let time = variant.oracle.settle();
+            let time = time.map_err(|event| format!("the simulation does not come to rest: {event}"))?;
+            duration = duration.max(time);
+        }
+        let outcomes: Vec<Outcome> =
+            (0..).zip(&self.variants).map(|(index, of)| outcome(index, of, reached)).collect();
         let limit = ROOM + Duration::from_millis(duration);
         let begun = Instant::now();
+        let mut steady = (begun, None);
         loop {
             let pods = self.pods();
             let state = self.state(&pods).await;
-            let now = reached.before.map(|(pods_before, _)| Fate::between(pods_before, &pods));
-            let has = |pods: &Pods, uid: &str| pods.iter().any(|pod| *pod.metadata.uid == *uid);
-            let is_late = |(pod, twin): &&Touched| {
-                has(&pods, &pod.metadata.uid) && !has(&simulated, &twin.metadata.uid)
-            };
-            let staying = reached.touched.iter().find(is_late);
+            let now = reached.before.map(|(before, _)| Fate::between(before, &pods));
             let others = self.others(&pods);
-            if state.as_ref() == Some(&expected) && now == fate && staying.is_none() && others.is_none() {
+            let fits = |(index, outcome): (usize, &Outcome)| {
+                let has_fate = outcome.fate.is_none() || outcome.fate == now;
+                let fits = state.as_ref() == Some(&outcome.state) && has_fate && others.is_none();
+                (fits && late(index, outcome, reached, &pods).is_none()).then_some(index)
+            };
+            let fitting: Vec<usize> = outcomes.iter().enumerate().filter_map(fits).collect();
+            if steady.1.as_ref() != Some(&pods) {
+                steady = (Instant::now(), Some(pods.clone()));
+            }
+            if fitting.first() == Some(&0) || !fitting.is_empty() && steady.0.elapsed() > STEADY {
                 self.figures.compared += 1;
                 self.figures.slowest = self.figures.slowest.max((begun.elapsed(), self.history.seed));
+                self.keep(&fitting);
                 return Ok(());
             }
             if begun.elapsed() > limit {
-                let difference = state.unwrap_or_default().difference(&expected);
-                let fates =
-                    if now == fate { String::new() } else { format!("{now:#?}, should be {fate:#?}") };
-                let staying = staying.map_or("", |(pod, _)| &pod.metadata.name);
+                let first = &outcomes[0];
+                let difference = state.unwrap_or_default().difference(&first.state);
+                let fates = match &first.fate {
+                    Some(fate) if now.as_ref() != Some(fate) => format!("{now:#?}, should be {fate:#?}"),
+                    _ => String::new(),
+                };
+                let late = late(0, first, reached, &pods).map_or("", |pod| &pod.metadata.name);
                 return Err(format!(
                     "in {limit:?} the workload did not come to where the simulation is: \
-                     - is, + should be\n{difference}{fates}\n{staying}{}",
+                     - is, + should be\n{difference}{fates}\n{late}{}",
                     others.unwrap_or_default()
                 ));
             }
@@ -559,7 +629,7 @@ impl<O: Oracle> Trial<'_, O> {
             explained.stdout,
             explained.stderr,
             set["status"],
-            self.simulated.blockers()
+            self.simulated().blockers()
         )
     }
 
@@ -569,6 +639,28 @@ impl<O: Oracle> Trial<'_, O> {
             patiently(async || call(&self.client, "DELETE", &path, &Value::Null).await).await;
         }
     }
+}
+
+fn state<O: Oracle>(simulated: &O) -> State {
+    State::of(&simulated.pods(), &simulated.claims(), &simulated.status(), O::HAS_NAMES)
+}
+
+/// Where the variant of this number has come to.
+fn outcome<O: Oracle>(index: usize, variant: &Variant<O>, reached: &Reached<'_>) -> Outcome {
+    let pods = variant.oracle.pods();
+    let before = reached.before.map(|(own, of)| (own, &of[index]));
+    let before = before.filter(|(own, twins)| revisions(own) == revisions(twins));
+    let fate = before.map(|(_, twins)| Fate::between(twins, &pods));
+    Outcome { state: state(&variant.oracle), pods, fate }
+}
+
+/// A Pod that somebody touched, and that is still there while its twin in this variant is gone.
+fn late<'r>(index: usize, outcome: &Outcome, reached: &Reached<'r>, pods: &Pods) -> Option<&'r ObservedPod> {
+    let has = |pods: &Pods, uid: &str| pods.iter().any(|pod| *pod.metadata.uid == *uid);
+    let is_late = |(pod, twins): &&Touched| {
+        has(pods, &pod.metadata.uid) && !has(&outcome.pods, &twins[index].metadata.uid)
+    };
+    reached.touched.iter().find(is_late).map(|(pod, _)| &**pod)
 }
 
 /// The revisions of Pods, and how many of them each has.

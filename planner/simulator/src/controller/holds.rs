@@ -14,14 +14,14 @@ use values::backoff::doubled;
 const PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(120));
 
 /// Updates that are held up, by the identity of their Pods.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Holds {
     holds: BTreeMap<Box<str>, Hold>,
     /// What the workload says anew is tried at once.
     generation: Option<i64>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Hold {
     failures: u32,
     ends: Milliseconds,

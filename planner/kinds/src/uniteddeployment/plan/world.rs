@@ -22,6 +22,7 @@ use super::*;
 /// What decides.
 pub type Planner = fn(&Snapshot<'_>) -> Plan;
 
+#[derive(Clone)]
 pub struct World {
     pub planner: Planner,
     pub now: Timestamp,
