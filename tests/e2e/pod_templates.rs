@@ -143,6 +143,25 @@ async fn all_parts_of_a_template_are_judged() {
 }
 
 #[tokio::test]
+async fn patches_of_subsets_are_judged_on_the_template_of_their_target() {
+    let shop = Shop::open("templates-patches").await;
+    Stored::create(&shop.client, plain(&shop, "CloneSet")).await;
+    let spread = |patch: Value| {
+        let target = json!({"apiVersion": BETA, "kind": "CloneSet", "name": "web"});
+        let subsets = json!([{"name": "a"}, {"name": "b", "patch": patch}]);
+        object(BETA, "WorkloadSpread", "web")
+            .in_namespace(&shop.namespace)
+            .with("/spec", json!({"targetRef": target, "subsets": subsets}))
+    };
+    let patch = |env: Value| json!({"spec": {"containers": [{"name": "main", "env": [env]}]}});
+    let text = refusal(&shop, spread(patch(json!({"name": "A", "valueFrom": {}})))).await;
+    let expected = "spec.subsets[1].patch.spec.containers[0].env[0].valueFrom: Invalid value";
+    assert!(text.contains(expected), "{text}");
+    let text = warnings(&shop, &spread(patch(json!({"name": "A", "value": "b"}))).build()).await;
+    assert!(!text.contains("judged"), "{text}");
+}
+
+#[tokio::test]
 async fn what_pods_can_have_is_accepted() {
     let shop = Shop::open("templates-sound").await;
     refusal(&shop, plain(&shop, "CloneSet").with("/spec/template/spec/dnsPolicy", "X")).await;

@@ -13,12 +13,13 @@ use kinds::workloadspread::matching::Owners;
 use kinds::workloadspread::places::{Answer, Claim};
 use kinds::workloadspread::spread::Spread;
 use kinds::workloadspread::step::{Choice, Placement, SlotRequest};
-use kinds::workloadspread::validation::{Context, review, target};
+use kinds::workloadspread::validation::{Context, review, target, trials};
 use serde_json::Value;
 use tracing::warn;
 use values::verdict::{Denial, Verdict};
 
 use super::resource::{Validation, Write};
+use super::templates::judged;
 use crate::admission::Admission;
 use crate::deadline::Deadline;
 
@@ -43,15 +44,18 @@ async fn validate(write: &Write<'_>) -> Verdict {
         Ok(workload) => workload,
         Err(refused) => return refused,
     };
-    let world = admission.index.world();
-    let context = Context {
-        others: world.spreads().of(write.namespace),
-        custom: world.spreads().custom(),
-        target: workload.as_ref(),
-        gates: &admission.gates,
-        allow_privileged: admission.flags.allow_privileged,
+    let verdict = {
+        let world = admission.index.world();
+        let context = Context {
+            others: world.spreads().of(write.namespace),
+            custom: world.spreads().custom(),
+            target: workload.as_ref(),
+            gates: &admission.gates,
+            allow_privileged: admission.flags.allow_privileged,
+        };
+        review(write.object, write.old, &context)
     };
-    review(write.object, write.old, &context)
+    judged(write, verdict, |new, old| trials(new, old, workload.as_ref())).await
 }
 
 /// The target, where the patch of some subset has to be tried on its template.

@@ -12,6 +12,7 @@ use super::custom::{BUILT_IN, CustomWorkloads, is_built_in};
 use super::spread::Spread;
 use crate::workload::submitted;
 use crate::workload::target::Workload;
+use crate::workload::trials::Trials;
 use crate::workload::validation::keep_new;
 use pod::template::metadata::validate_selector;
 use values::field::{FieldError, FieldPath};
@@ -22,6 +23,8 @@ mod subsets;
 #[cfg(test)]
 mod tests;
 
+/// The HTTP status code with which an object is refused.
+const REFUSAL: u16 = 400;
 /// Seconds within which all subsets are tried in turn, shared by all but the last.
 const LONGEST_ROUND: i32 = 295;
 
@@ -52,6 +55,14 @@ pub fn target(object: &str) -> Result<Spread, Denial> {
     })
 }
 
+/// What the API server is asked about the patches of an object that is created or, with `old`, updated.
+pub fn trials(new: &str, old: Option<&str>, target: Option<&Value>) -> Trials {
+    let read = |object| read(object, "").ok();
+    let spreads = read(new).zip(target);
+    let list = spreads.map(|(new, target)| subsets::trials(&new, old.and_then(read).as_ref(), target));
+    Trials { code: REFUSAL, list: list.unwrap_or_default() }
+}
+
 /// Answers a CREATE or, with `old`, an UPDATE request.
 pub fn review(new: &str, old: Option<&str>, context: &Context<'_>) -> Verdict {
     let new = match read(new, "") {
@@ -71,7 +82,7 @@ pub fn review(new: &str, old: Option<&str>, context: &Context<'_>) -> Verdict {
             errors.push(FieldError::invalid(target_path(), &new.name, message));
         }
     }
-    Verdict::of(&errors, 400, Vec::new())
+    Verdict::of(&errors, REFUSAL, Vec::new())
 }
 
 /// Reads an object in either version; `which` is a word for messages.

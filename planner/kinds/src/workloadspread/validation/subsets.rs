@@ -7,9 +7,11 @@ use api::kinds::workloadspread::{Subset, WorkloadSpread};
 use serde_json::{Value, json};
 
 use super::Context;
+use pod::template::comparison::is_same;
 use pod::template::complete::{with_claims, with_defaults};
 use pod::template::node::{Node, check_types};
 use pod::template::scheduling::{validate_node_term, validate_preferred_node_term, validate_tolerations};
+use pod::template::trial::Trial;
 use pod::template::{Depth, RestartPolicy, TemplateRules, validate_template};
 use values::canonical::{Kind, table};
 use values::field::{FieldError, FieldPath};
@@ -76,21 +78,11 @@ fn validate_placement(subset: &Subset, path: &FieldPath, errors: &mut Vec<FieldE
 
 /// The patch makes sound Pods of the target's template.
 fn validate_patch(subset: &Subset, context: &Context<'_>, path: &FieldPath, errors: &mut Vec<FieldError>) {
-    let Some(patch) = subset.patch.as_ref().filter(|patch| !patch.is_null()) else { return };
-    let refused = |message: String| FieldError::invalid(path.clone(), patch.get(), message);
-    let Some((target, template)) =
-        context.target.and_then(|target| Some((target, target.pointer("/spec/template")?)))
-    else {
-        return;
-    };
-    let template = with_claims(template, target);
-    let merged = match strategic_merge::merge(&template.to_string(), patch.get(), &table::POD_TEMPLATE_SPEC) {
+    let Some(patch) = patch_of(subset) else { return };
+    let Some(template) = context.target.and_then(template_of) else { return };
+    let merged = match patched(&template, patch) {
         Ok(merged) => merged,
-        Err(error) => return errors.push(refused(format!("failed to merge patch: {error}"))),
-    };
-    let merged: Value = match serde_json::from_str(&merged) {
-        Ok(merged) => merged,
-        Err(error) => return errors.push(refused(format!("failed to unmarshal: {error}"))),
+        Err(problem) => return errors.push(FieldError::invalid(path.clone(), patch, problem)),
     };
     let rules = TemplateRules {
         path: path.clone(),
@@ -100,6 +92,36 @@ fn validate_patch(subset: &Subset, context: &Context<'_>, path: &FieldPath, erro
         allow_privileged: context.allow_privileged,
     };
     errors.extend(validate_template(&with_defaults(&merged, context.gates), &rules));
+}
+
+/// The target's template with each patch, where a patch makes another one of it than that of the stored subset does.
+pub(super) fn trials(new: &WorkloadSpread, old: Option<&WorkloadSpread>, target: &Value) -> Vec<Trial> {
+    let Some(template) = template_of(target) else { return Vec::new() };
+    let tried = |subset: &Subset| patched(&template, patch_of(subset)?).ok();
+    let trial = |(index, subset): (usize, &Subset)| {
+        let known = old.and_then(|old| old.spec.subsets.iter().find(|known| known.name == subset.name));
+        // What is wrong with the target is not the fault of the patch.
+        let known = known.and_then(tried).unwrap_or_else(|| template.clone());
+        let path = FieldPath::new("spec.subsets").index(index).child("patch");
+        let new = tried(subset).filter(|new| !is_same(&known, new))?;
+        Some(Trial::of_template(new, Some(known), path))
+    };
+    new.spec.subsets.iter().enumerate().filter_map(trial).collect()
+}
+
+fn patch_of(subset: &Subset) -> Option<&str> {
+    subset.patch.as_ref().filter(|patch| !patch.is_null()).map(|patch| patch.get())
+}
+
+/// The Pod template of a target, with its claims.
+fn template_of(target: &Value) -> Option<Value> {
+    Some(with_claims(target.pointer("/spec/template")?, target))
+}
+
+fn patched(template: &Value, patch: &str) -> Result<Value, String> {
+    let merged = strategic_merge::merge(&template.to_string(), patch, &table::POD_TEMPLATE_SPEC)
+        .map_err(|error| format!("failed to merge patch: {error}"))?;
+    serde_json::from_str(&merged).map_err(|error| format!("failed to unmarshal: {error}"))
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -220,6 +220,31 @@ fn a_patch_has_to_make_sound_pods_of_the_template() {
 }
 
 #[test]
+fn templates_that_a_patch_changes_are_tried() {
+    let target =
+        json!({"spec": {"template": {"spec": {"containers": [{"name": "main", "image": "nginx"}]}}}});
+    let policy = |policy: &str| json!({"spec": {"dnsPolicy": policy}});
+    let of = |subsets: &[(&str, Value)]| {
+        let subset = |(name, patch): &(&str, Value)| json!({"name": name, "patch": patch});
+        spread(web(), subsets.iter().map(subset).collect()).to_string()
+    };
+    let new = of(&[("a", json!(null)), ("b", json!({"spec": {}})), ("c", policy("X"))]);
+    let tried = trials(&new, None, Some(&target));
+    let [trial] = &tried.list[..] else { panic!("{tried:?}") };
+    let object: Value = serde_json::from_str(&trial.object()).unwrap();
+    assert_eq!(object["template"]["spec"]["dnsPolicy"], "X");
+    assert_eq!(object["template"]["spec"]["containers"][0]["image"], "nginx");
+    let judgement = trial.judge([("template.spec.dnsPolicy", "Unsupported value: \"X\"")]);
+    assert_says(&judgement.errors[0].to_string(), "spec.subsets[2].patch.spec.dnsPolicy: Unsupported value");
+    assert!(!trial.stored_object().unwrap().contains("dnsPolicy"), "the target is at fault itself");
+    assert!(trials(&new, None, None).list.is_empty(), "there is no template");
+    let old = of(&[("c", policy("X")), ("d", policy("Y"))]);
+    let tried = trials(&of(&[("d", policy("Z")), ("c", policy("X"))]), Some(&old), Some(&target));
+    let [trial] = &tried.list[..] else { panic!("{tried:?}") };
+    assert!(trial.object().contains(r#""Z""#) && trial.stored_object().unwrap().contains(r#""Y""#));
+}
+
+#[test]
 fn a_filter_has_a_sound_selector() {
     let mut spread = spread(web(), json!([{"name": "a"}]));
     let path = "spec.targetFilter.selector.matchExpressions[0]";
