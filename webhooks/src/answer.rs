@@ -11,12 +11,7 @@ use values::verdict::Verdict;
 
 use crate::admission::Admission;
 use crate::deadline::Deadline;
-use crate::kinds::{
-    advancedcronjob, broadcastjob, cloneset, containerrecreaterequest, daemonset, ephemeraljob,
-    exit_priority, imagelistpulljob, imagepulljob, nodeimage, persistentpodstate, pod, pod_validation,
-    podprobemarker, podunavailablebudget, protection, resource, resourcedistribution, sidecarset,
-    statefulset, uniteddeployment, workloadspread,
-};
+use crate::kinds::{self, pod};
 use crate::review::{Reply, Request, Review, Unreadable};
 
 impl Admission {
@@ -95,42 +90,7 @@ impl Admission {
             // It is called by API servers that have yet to see its entry go.
             return Verdict::allow();
         }
-        let default = |rules| resource::default(rules, self, request, deadline);
-        let validate = |rules| resource::validate(rules, self, request, deadline);
-        match endpoint {
-            Endpoint::MutatePod => match Pod::read(request.object.map_or("null", RawValue::get)) {
-                Ok(pod) => pod::mutate(self, request, pod, deadline).await,
-                Err(denial) => denial.into(),
-            },
-            Endpoint::ValidatePod => pod_validation::validate(self, request, deadline).await,
-            Endpoint::MutateExitPriority => exit_priority::mutate(self, request),
-            Endpoint::ValidateExitPriority => exit_priority::validate(self, request),
-            Endpoint::Protect(kind) => protection::validate(self, kind, request, deadline).await,
-            Endpoint::MutateAdvancedCronJob => default(advancedcronjob::DEFAULTING),
-            Endpoint::MutateBroadcastJob => default(broadcastjob::DEFAULTING),
-            Endpoint::MutateCloneSet => default(cloneset::DEFAULTING),
-            Endpoint::MutateDaemonSet => default(daemonset::DEFAULTING),
-            Endpoint::MutateImageListPullJob => default(imagelistpulljob::DEFAULTING),
-            Endpoint::MutateImagePullJob => default(imagepulljob::DEFAULTING),
-            Endpoint::MutateNodeImage => default(nodeimage::DEFAULTING),
-            Endpoint::MutateSidecarSet => default(sidecarset::DEFAULTING),
-            Endpoint::MutateStatefulSet => default(statefulset::DEFAULTING),
-            Endpoint::MutateUnitedDeployment => default(uniteddeployment::DEFAULTING),
-            Endpoint::MutateContainerRecreateRequest => validate(containerrecreaterequest::ADMISSION).await,
-            Endpoint::ValidateAdvancedCronJob => validate(advancedcronjob::VALIDATION).await,
-            Endpoint::ValidateBroadcastJob => validate(broadcastjob::VALIDATION).await,
-            Endpoint::ValidateDaemonSet => validate(daemonset::VALIDATION).await,
-            Endpoint::ValidateEphemeralJob => validate(ephemeraljob::VALIDATION).await,
-            Endpoint::ValidateImageListPullJob => validate(imagelistpulljob::VALIDATION).await,
-            Endpoint::ValidateImagePullJob => validate(imagepulljob::VALIDATION).await,
-            Endpoint::ValidateNodeImage => validate(nodeimage::VALIDATION).await,
-            Endpoint::ValidatePersistentPodState => validate(persistentpodstate::VALIDATION).await,
-            Endpoint::ValidatePodProbeMarker => validate(podprobemarker::VALIDATION).await,
-            Endpoint::ValidatePodUnavailableBudget => validate(podunavailablebudget::VALIDATION).await,
-            Endpoint::ValidateResourceDistribution => validate(resourcedistribution::VALIDATION).await,
-            Endpoint::ValidateSidecarSet => validate(sidecarset::VALIDATION).await,
-            Endpoint::ValidateWorkloadSpread => validate(workloadspread::VALIDATION).await,
-        }
+        kinds::decide(self, endpoint, request, deadline).await
     }
 
     /// The answer to a review that panicked, with its uid if that can still be read.

@@ -1,26 +1,20 @@
-//! The CloneSet's own webhooks. Deletes are decided by [`protection`](super::protection).
+//! Validation of CloneSets. Deletes are decided by [`protection`](super::protection).
 
 use std::collections::HashMap;
 
 use futures::StreamExt;
 use futures::stream;
-use kinds::cloneset::defaulting;
 use kinds::cloneset::validation::{Context, NamedPod, newly_named, review, trials};
 use values::verdict::Verdict;
 
-use super::resource::{Defaulting, Validation, Write};
+use super::resource::Write;
 use super::templates::judged;
 
 /// Pods that are asked for at the same time.
 const AT_ONCE: usize = 8;
 
-pub(crate) const DEFAULTING: Defaulting =
-    |write| defaulting::default(write.object, write.old, write.version, &write.admission.gates);
-
-pub(crate) const VALIDATION: Validation = |write| Box::pin(validate(write));
-
 /// Checks a CloneSet against itself, its former self, and the Pods that it names for deletion.
-async fn validate(write: &Write<'_>) -> Verdict {
+pub(super) async fn validate(write: &Write<'_>) -> Verdict {
     let pods: HashMap<String, NamedPod> = stream::iter(newly_named(write.object, write.old))
         .map(|name| find(write, name))
         .buffer_unordered(AT_ONCE)

@@ -6,11 +6,9 @@ use kinds::containerrecreaterequest::admission::{Request, update};
 use values::json_patch::Patch;
 use values::verdict::{Denial, Verdict};
 
-use super::resource::{Validation, Write};
+use super::resource::Write;
 
-pub(crate) const ADMISSION: Validation = |write| Box::pin(admit(write));
-
-async fn admit(write: &Write<'_>) -> Verdict {
+pub(super) async fn admit(write: &Write<'_>) -> Verdict {
     if let Some(answer) = write.without_gate(&[Feature::KruiseDaemon]) {
         return answer;
     }

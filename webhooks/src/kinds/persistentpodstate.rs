@@ -1,19 +1,15 @@
 //! The PersistentPodState's own webhook, and whether admission of Pods knows the objects.
 
-use std::future::ready;
-
 use admission::world::Watched;
 use informers::index::CacheState;
 use kinds::persistentpodstate::validation::{Context, review};
 use values::verdict::Verdict;
 
-use super::resource::{Validation, Write};
+use super::resource::Write;
 use crate::admission::Admission;
 
-pub(crate) const VALIDATION: Validation = |write| Box::pin(ready(validate(write)));
-
 /// Checks a PersistentPodState against itself, its former self and the others of its namespace.
-fn validate(write: &Write<'_>) -> Verdict {
+pub(super) fn validate(write: &Write<'_>) -> Verdict {
     if let Some(answer) = write.early_answer(&[]) {
         return answer;
     }

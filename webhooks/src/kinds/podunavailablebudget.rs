@@ -1,17 +1,13 @@
 //! The PodUnavailableBudget's own webhook.
 
-use std::future;
-
 use admission::world::Watched;
 use kinds::podunavailablebudget::validation::{Context, review};
 use values::verdict::Verdict;
 
-use super::resource::{Validation, Write};
-
-pub(crate) const VALIDATION: Validation = |write| Box::pin(future::ready(validate(write)));
+use super::resource::Write;
 
 /// Checks a budget against itself, its former self and the other budgets of its namespace.
-fn validate(write: &Write<'_>) -> Verdict {
+pub(super) fn validate(write: &Write<'_>) -> Verdict {
     let admission = write.admission;
     if let Some(refused) = admission.not_loaded(Watched::PodUnavailableBudget) {
         return refused;

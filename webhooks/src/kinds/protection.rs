@@ -3,11 +3,13 @@
 
 use api::features::Feature;
 use kinds::deletion_protection::{self, Assessment, Kind, Need, Refusal, assess};
+use kinds::uniteddeployment::validation::{review, trials};
 use values::json_patch::Patch;
 use values::verdict::Verdict;
 
-use super::resource::{self, Validation, is_write};
-use super::{cloneset, statefulset, uniteddeployment};
+use super::resource::Write;
+use super::templates::judged;
+use super::{cloneset, statefulset};
 use crate::admission::Admission;
 use crate::deadline::Deadline;
 use crate::protection_log::Entry;
@@ -19,8 +21,8 @@ pub(crate) async fn validate(
     request: &Request<'_>,
     deadline: Deadline,
 ) -> Verdict {
-    if let Some(validation) = validation(kind).filter(|_| is_write(request)) {
-        return write(admission, validation, request, deadline).await;
+    if let Some(write) = Write::of(admission, request, deadline) {
+        return written(kind, &write, request).await;
     }
     if request.operation != "DELETE" || !request.sub_resource.is_empty() {
         return Verdict::allow();
@@ -47,27 +49,18 @@ pub(crate) async fn validate(
     }
 }
 
-/// What is asked about creates and updates of a kind, if anything is.
-fn validation(kind: Kind) -> Option<Validation> {
-    match kind {
-        Kind::CloneSet => Some(cloneset::VALIDATION),
-        Kind::AdvancedStatefulSet => Some(statefulset::VALIDATION),
-        Kind::UnitedDeployment => Some(uniteddeployment::VALIDATION),
-        _ => None,
-    }
-}
-
-/// Validates a create or an update, and reports a protection that is not understood.
-async fn write(
-    admission: &Admission,
-    validation: Validation,
-    request: &Request<'_>,
-    deadline: Deadline,
-) -> Verdict {
-    let mut verdict = resource::validate(validation, admission, request, deadline).await;
+/// Validates a create or an update of the kinds of ours, and tells of a protection that is not understood.
+async fn written(kind: Kind, write: &Write<'_>, request: &Request<'_>) -> Verdict {
+    let mut verdict = match kind {
+        Kind::CloneSet => cloneset::validate(write).await,
+        Kind::AdvancedStatefulSet => statefulset::validate(write),
+        Kind::UnitedDeployment => {
+            judged(write, review(write.object, write.old, &write.context()), trials).await
+        }
+        _ => return Verdict::allow(),
+    };
     if let Verdict::Allow { warnings, .. } = &mut verdict
-        && request.sub_resource.is_empty()
-        && admission.gates.enabled(Feature::ResourcesDeletionProtection)
+        && write.gates().enabled(Feature::ResourcesDeletionProtection)
     {
         warnings.extend(request.object.and_then(deletion_protection::unknown_value));
     }

@@ -5,12 +5,10 @@ use cluster::{ApiError, ErrorReason, Resource};
 use kinds::resourcedistribution::validation::{DryRunCreation, DryRunResult, review};
 use values::verdict::Verdict;
 
-use super::resource::{Validation, Write};
-
-pub(crate) const VALIDATION: Validation = |write| Box::pin(validate(write));
+use super::resource::Write;
 
 /// Checks a ResourceDistribution against itself and its former self, and tries out its resource.
-async fn validate(write: &Write<'_>) -> Verdict {
+pub(super) async fn validate(write: &Write<'_>) -> Verdict {
     let admission = write.admission;
     if let Some(answer) = write.early_answer(&[Feature::ResourceDistributionGate]) {
         return answer;

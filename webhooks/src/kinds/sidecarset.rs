@@ -1,25 +1,17 @@
-//! The SidecarSet's own webhooks.
+//! Validation of SidecarSets.
 
 use admission::world::{Watched, World};
 use kinds::sidecarset::account::{Scope, hints};
-use kinds::sidecarset::defaulting;
-use kinds::sidecarset::validation::{
-    Context, PATCH_METADATA_ALLOW_LIST, RevisionQuery, Submitted, review, trials,
-};
+use kinds::sidecarset::validation::{Context, PATCH_METADATA_ALLOW_LIST, RevisionQuery, Submitted, review};
 use values::verdict::Verdict;
 
-use super::resource::{Defaulting, Validation, Write};
-use super::templates::judged;
+use super::resource::Write;
 
 /// What validation compares with; all of it has to be there.
 const READ: [Watched; 3] = [Watched::SidecarSet, Watched::ControllerRevision, Watched::ConfigMap];
 
-pub(crate) const DEFAULTING: Defaulting = |write| defaulting::default(write.object, write.version);
-
-pub(crate) const VALIDATION: Validation = |write| Box::pin(judged(write, validate(write), trials));
-
 /// Checks a SidecarSet against itself, its former self and the other SidecarSets.
-fn validate(write: &Write<'_>) -> Verdict {
+pub(super) fn validate(write: &Write<'_>) -> Verdict {
     let admission = write.admission;
     if let Some(refused) = READ.into_iter().find_map(|kind| admission.not_loaded(kind)) {
         return refused;

@@ -18,6 +18,9 @@ const LONGEST: Duration = Duration::from_secs(2);
 /// Templates that are tried at the same time.
 const AT_ONCE: usize = 8;
 
+/// What the API server is asked about an object that is created or, with the second text, updated.
+pub(super) type Trying = fn(&str, Option<&str>) -> Trials;
+
 /// A verdict that allows, once the API server has judged the templates of the object too.
 pub(crate) async fn judged(
     write: &Write<'_>,

@@ -18,15 +18,13 @@ use serde_json::Value;
 use tracing::warn;
 use values::verdict::{Denial, Verdict};
 
-use super::resource::{Validation, Write};
+use super::resource::Write;
 use super::templates::judged;
 use crate::admission::Admission;
 use crate::deadline::Deadline;
 
-pub(crate) const VALIDATION: Validation = |write| Box::pin(validate(write));
-
 /// Checks a WorkloadSpread against itself, its former self, the others of its namespace and its target.
-async fn validate(write: &Write<'_>) -> Verdict {
+pub(super) async fn validate(write: &Write<'_>) -> Verdict {
     let admission = write.admission;
     if let Some(answer) = write.without_gate(&[Feature::WorkloadSpread]) {
         return answer;
