@@ -10,7 +10,7 @@ use cluster::client::metadata_only;
 use cluster::follow::{Sink, follow, follow_all};
 use cluster::resource::{CONFIG_MAPS, DEFINITIONS, SECRETS};
 use cluster::store::{Identity, Store};
-use cluster::watched::WatchedObject;
+use cluster::watched::{Key, WatchedObject};
 use futures::future::join_all;
 use kube::runtime::watcher::{Config, Error};
 use kube::{Api, Client};
@@ -20,10 +20,12 @@ use values::segment::without_segments;
 use crate::objects::resource;
 use crate::settings::{CertificateSettings, Mode};
 
+/// An object and its resourceVersion.
+type Version = (Key, String);
+
 /// The definitions of ours that exist.
 pub(crate) struct Definitions {
-    /// Their names and versions.
-    versions: Store<(String, String)>,
+    versions: Store<Version>,
     /// The last failure to watch them.
     trouble: Mutex<Option<String>>,
     wake: Wake,
@@ -43,10 +45,31 @@ pub(crate) async fn watch_all(client: &Client, settings: &CertificateSettings, d
     if settings.mode != Mode::Files {
         named.push((here(SECRETS), &settings.secret));
     }
-    let named = named.into_iter().map(|(api, name)| {
-        follow(api, Config::default().fields(&format!("metadata.name={name}")), &definitions.wake)
+    let wake = &definitions.wake;
+    let named = named.into_iter().map(async |(api, name)| {
+        let versions = versions();
+        let seen = versions.sifted(|object| Some(version(object)));
+        let config = Config::default().fields(&format!("metadata.name={name}"));
+        tokio::join!(follow(api, config, &seen), wake.at_changes(&versions));
     });
-    tokio::join!(follow_all(&client, DEFINITIONS, definitions), join_all(named));
+    tokio::join!(
+        follow_all(&client, DEFINITIONS, definitions),
+        wake.at_changes(&definitions.versions),
+        join_all(named),
+    );
+}
+
+fn versions() -> Store<Version> {
+    Store::new(|((namespace, name), resource_version): &Version| Identity {
+        namespace,
+        name,
+        uid: "",
+        resource_version,
+    })
+}
+
+fn version(object: &WatchedObject) -> Version {
+    (object.key(), Identity::from(object).resource_version.to_owned())
 }
 
 impl Wake {
@@ -54,39 +77,29 @@ impl Wake {
         // The receiver ends with the watches.
         self.0.send(()).unwrap_or_default();
     }
-}
 
-impl Sink for Wake {
-    fn list_begins(&self) {}
-
-    fn see(&self, _object: WatchedObject) {
+    /// Wakes it once these are listed, and at each change. Never returns.
+    async fn at_changes(&self, versions: &Store<Version>) {
+        let mut changes = versions.subscribe();
+        versions.synced().await;
         self.wake();
-    }
-
-    fn gone(&self, _object: &WatchedObject) {
-        self.wake();
-    }
-
-    fn list_ends(&self) {
-        self.wake();
+        while changes.recv().await.is_some() {
+            self.wake();
+        }
     }
 }
 
 impl Definitions {
     pub(crate) fn new(wake: Wake) -> Self {
-        let versions = Store::new(|(name, resource_version): &(String, String)| Identity {
-            namespace: "",
-            name,
-            uid: "",
-            resource_version,
-        });
-        Self { versions, trouble: Mutex::default(), wake }
+        Self { versions: versions(), trouble: Mutex::default(), wake }
     }
 
     /// Name and resourceVersion of each definition; why they are not known, for as long as they are not.
     pub(crate) fn versions(&self) -> Result<BTreeMap<String, String>, String> {
         if self.versions.is_synced() {
-            return Ok(self.versions.all().iter().map(|version| (**version).clone()).collect());
+            let versions = self.versions.all();
+            let named = versions.iter().map(|version| (version.0.1.clone(), version.1.clone()));
+            return Ok(named.collect());
         }
         Err(match &*self.trouble() {
             Some(trouble) => format!("CustomResourceDefinitions can't be watched: {trouble}"),
@@ -103,25 +116,20 @@ impl Definitions {
 impl Sink for Definitions {
     fn list_begins(&self) {
         self.versions.list_begins();
-        self.wake.wake();
     }
 
     fn see(&self, object: WatchedObject) {
-        let Identity { name, resource_version, .. } = Identity::from(&object);
-        if is_ours(name) {
-            self.versions.apply((name.to_owned(), resource_version.to_owned()));
-            self.wake.wake();
+        if is_ours(&object.key().1) {
+            self.versions.apply(version(&object));
         }
     }
 
     fn gone(&self, object: &WatchedObject) {
         self.versions.delete(&object.key(), Identity::from(object).resource_version);
-        self.wake.wake();
     }
 
     fn list_ends(&self) {
         self.versions.list_ends();
-        self.wake.wake();
     }
 
     fn failed(&self, error: &Error) {
