@@ -43,7 +43,7 @@ impl Places {
         let spreads = world.spreads();
         let target = target::Workload::referenced(W::API_VERSION, W::KIND, &metadata.name);
         let spread = spreads.dividing(&metadata.namespace, &target);
-        let costs = spread.and_then(|spread| present_costs(spread, pods, replicas, spreads.versioned()));
+        let costs = spread.and_then(|spread| present_costs(spread, pods, replicas, &spreads.versioned));
         costs.unwrap_or_default()
     }
 

@@ -22,8 +22,8 @@ use serde::Deserialize;
 use serde::de::Error as _;
 use thiserror::Error;
 
-use kinds::persistentpodstate::states::States;
-use kinds::persistentpodstate::workloads::WHITE_LIST as KINDS_OF_POD_STATES;
+use kinds::persistentpodstate::state::{State, States};
+use kinds::persistentpodstate::workloads::{ListedKinds, WHITE_LIST as KINDS_OF_POD_STATES};
 use kinds::podprobemarker::injection::Marker;
 use kinds::podunavailablebudget::budget::Budget;
 use kinds::sidecarset::index::Index;
@@ -32,7 +32,7 @@ use kinds::sidecarset::recorded::RecordedRevision;
 use kinds::workload::namespace::Namespace;
 use kinds::workload::namespaced::{Entry as _, Namespaced};
 use kinds::workload::storage_class::{StorageClass, StorageClasses};
-use kinds::workloadspread::custom::WHITE_LIST;
+use kinds::workloadspread::custom::{CustomWorkloads, WHITE_LIST};
 use kinds::workloadspread::spread::Spread;
 use kinds::workloadspread::spreads::Spreads;
 use kinds::workloadspread::version::VersionedKinds;
@@ -117,7 +117,7 @@ impl World {
     /// A world in which Pods of these kinds have versions.
     #[must_use]
     pub fn versioning(mut self, kinds: VersionedKinds) -> Self {
-        self.spreads.set_versioned(kinds);
+        self.spreads.versioned = Arc::new(kinds);
         self
     }
 
@@ -158,14 +158,17 @@ impl World {
                 Namespaced::apply(&mut self.markers, namespace, name, marker).and(problem)
             }
             Watched::WorkloadSpread => {
-                let read = self.spreads.apply(namespace, name, object);
+                let objects = &mut self.spreads.listed.objects;
+                let read = Namespaced::apply(objects, namespace, name, Spread::read(object));
                 let problem = self.spreads.get(namespace, name).and_then(Spread::problem);
                 let problem = problem.map_or(Ok(()), |problem| {
                     Err(serde_json::Error::custom(format_args!("spec.targetFilter.selector: {problem}")))
                 });
                 read.and(problem)
             }
-            Watched::PersistentPodState => self.pod_states.apply(namespace, name, object),
+            Watched::PersistentPodState => {
+                Namespaced::apply(&mut self.pod_states.objects, namespace, name, State::read(object))
+            }
             Watched::StorageClass => StorageClass::read(object).map(|class| {
                 Arc::make_mut(&mut self.storage_classes).apply(class);
             }),
@@ -187,8 +190,12 @@ impl World {
             Watched::ControllerRevision | Watched::ConfigMap => {}
             Watched::PodUnavailableBudget => Arc::make_mut(&mut self.budgets).remove(namespace, name),
             Watched::PodProbeMarker => Arc::make_mut(&mut self.markers).remove(namespace, name),
-            Watched::WorkloadSpread => self.spreads.remove(namespace, name),
-            Watched::PersistentPodState => self.pod_states.remove(namespace, name),
+            Watched::WorkloadSpread => {
+                Arc::make_mut(&mut self.spreads.listed.objects).remove(namespace, name);
+            }
+            Watched::PersistentPodState => {
+                Arc::make_mut(&mut self.pod_states.objects).remove(namespace, name);
+            }
             Watched::StorageClass => Arc::make_mut(&mut self.storage_classes).remove(name),
         }
     }
@@ -227,8 +234,8 @@ impl World {
             Watched::ConfigMap => usize::from(!self.inventory.configuration().is_empty()),
             Watched::PodUnavailableBudget => self.budgets.len(),
             Watched::PodProbeMarker => self.markers.len(),
-            Watched::WorkloadSpread => self.spreads.len(),
-            Watched::PersistentPodState => self.pod_states.len(),
+            Watched::WorkloadSpread => self.spreads.listed.objects.len(),
+            Watched::PersistentPodState => self.pod_states.objects.len(),
             Watched::StorageClass => self.storage_classes.len(),
         }
     }
@@ -287,8 +294,8 @@ impl World {
     }
 
     fn configure(&mut self, data: BTreeMap<String, String>) {
-        self.spreads.list_custom(data.get(WHITE_LIST).map(String::as_str));
-        self.pod_states.list_kinds(data.get(KINDS_OF_POD_STATES).map(String::as_str));
+        self.spreads.listed.set_list(data.get(WHITE_LIST).map(|list| CustomWorkloads::parse(list)));
+        self.pod_states.set_list(data.get(KINDS_OF_POD_STATES).map(|list| ListedKinds::parse(list)));
         self.inventory.configure(data);
     }
 

@@ -2,7 +2,7 @@
 //! name back there or into the same topology (docs/behaviour/persistentpodstate.md).
 //!
 //! ```text
-//!   admission of a Pod      state, states: what is known --> injection
+//!   admission of a Pod      state: what is known --> injection
 //!   the controller          plan: what is remembered         generation: objects that workloads ask for
 //!                           trigger: what a change concerns
 //!   an object itself        validation
@@ -15,7 +15,6 @@ pub mod generation;
 pub mod injection;
 pub mod plan;
 pub mod state;
-pub mod states;
 pub mod trigger;
 pub mod validation;
 pub mod workloads;

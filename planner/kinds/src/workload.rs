@@ -18,7 +18,7 @@
 //!   status         the patch of the status               conditions, progress   what is in it for all kinds
 //!   explanation    what stands in the way                blocked_pod   why a Pod is not where it belongs
 //!   trigger        which workloads to look at            compared_template   templates as updates in place compare them
-//!   namespace      Namespaces and their labels           namespaced  objects found by Namespace
+//!   namespace      Namespaces and their labels           namespaced, listed   objects found by Namespace
 //!   target         workloads by group, kind and name
 //!   found          a workload of any kind behind Pods: how many it is to have
 //!   image_pull     what jobs that pull images ask for    image_task  one image on one node, as NodeImages have it
@@ -61,6 +61,7 @@ pub mod image_pull;
 pub mod image_task;
 pub mod in_place;
 pub mod kind;
+pub mod listed;
 pub mod member;
 pub(crate) mod membership;
 pub(crate) mod metadata;

@@ -8,8 +8,7 @@ use api::annotations::INJECTED_PERSISTENT_POD_STATE;
 use api::kinds::persistentpodstate::{PodState, PreferredTopologyTerm};
 use serde_json::{Value, json};
 
-use super::state::State;
-use super::states::States;
+use super::state::{State, States};
 use super::workloads::NONE;
 use crate::workload::target::Workload;
 use pod::review::{Draft, Reasons};

@@ -8,8 +8,13 @@ use api::kinds::Time;
 use api::kinds::persistentpodstate::{PersistentPodState, PodState, PreferredTopologyTerm};
 use jiff::Timestamp;
 
+use super::workloads::ListedKinds;
+use crate::workload::listed::Listed;
 use crate::workload::namespaced::Entry;
 use crate::workload::target::Workload;
+
+/// The PersistentPodStates, the oldest of a namespace first, and the kinds whose Pods they may remember.
+pub type States = Listed<State, ListedKinds>;
 
 /// A PersistentPodState. Cheap to clone.
 #[derive(Clone, Debug, PartialEq)]
@@ -28,7 +33,10 @@ struct Inner {
 
 impl State {
     /// Reads a PersistentPodState in v1beta1.
-    pub(crate) fn read(text: &str) -> Result<Self, serde_json::Error> {
+    ///
+    /// # Errors
+    /// The text is no such object.
+    pub fn read(text: &str) -> Result<Self, serde_json::Error> {
         let PersistentPodState { metadata, spec, status } = serde_json::from_str(text)?;
         Ok(Self(Arc::new(Inner {
             created: metadata.creation_timestamp.as_ref().and_then(Time::timestamp),

@@ -19,7 +19,7 @@ pub fn claim<'s>(pod: &ObservedPod, spreads: &'s Spreads) -> Option<(&'s Spread,
     let spread = of_namespace.iter().find(|spread| spread.name() == matched.name)?;
     let is_limited = spread.subset(&matched.subset).is_some_and(|subset| subset.max_replicas.is_some());
     (is_limited && !spread.goes_by_ordinal()).then(|| {
-        let version = spreads.versioned().of(pod).to_owned();
+        let version = spreads.versioned.of(pod).to_owned();
         let id = id(pod, Some(&matched));
         let event = PodEvent::Deletion { pod: pod.metadata.name.to_string(), id, subset: matched.subset };
         (spread, Claim { version, replicas: None, event })
@@ -32,7 +32,7 @@ pub fn refused<'s>(namespace: &str, pod: &ObservedPod, spreads: &'s Spreads) -> 
     let spread = spreads.dividing(namespace, &Workload::from(pod.controller()?))?;
     let is_limited = spread.subsets().iter().any(|subset| subset.max_replicas.is_some());
     (is_limited && !spread.goes_by_ordinal()).then(|| {
-        let version = spreads.versioned().of(pod).to_owned();
+        let version = spreads.versioned.of(pod).to_owned();
         let event = PodEvent::Refusal { pod: pod.metadata.name.to_string() };
         (spread, Claim { version, replicas: None, event })
     })
@@ -41,12 +41,13 @@ pub fn refused<'s>(namespace: &str, pod: &ObservedPod, spreads: &'s Spreads) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::workload::namespaced::Namespaced;
 
     fn claimed(pod: &str) -> Option<PodEvent> {
         let mut spreads = Spreads::default();
         let object = r#"{"metadata":{"name":"ws","namespace":"shop"},"spec":{"targetRef":{"apiVersion":"apps/v1","kind":"ReplicaSet","name":"web"},
             "subsets":[{"name":"a","maxReplicas":3},{"name":"b"}]}}"#;
-        spreads.apply("shop", "ws", object).unwrap();
+        Namespaced::apply(&mut spreads.listed.objects, "shop", "ws", Spread::read(object)).unwrap();
         claim(&ObservedPod::read(pod).unwrap(), &spreads).map(|(_, claim)| claim.event)
     }
 

@@ -120,7 +120,7 @@ pub fn choose<'s>(
     } else if spread.goes_by_ordinal() {
         ordinal::subset_of(spread, &draft.name)
     } else {
-        let version = spreads.versioned().version(&controller.kind, labels).to_owned();
+        let version = spreads.versioned.version(&controller.kind, labels).to_owned();
         let uid = if draft.name.is_empty() { context.moment.random().uuid() } else { String::new() };
         return Choice::Slot(SlotRequest { spread, version, name: draft.name.to_string(), uid });
     };
