@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use admission::callers::{self, Call, Callers};
+use admission::endpoint;
 use admission::registration::{Configuration, ConfigurationKind, Definition, Owner, Plan, Waiting, Wanted};
 use admission::rotation::{self, Authority, Observation, Step};
 use arc_swap::ArcSwap;
@@ -317,8 +318,10 @@ impl Publisher {
             return Err(PassOutcome::Paused(pause, format!("removed again by somebody: {names}")));
         }
         // Of what changes alone any path tells.
-        let asked = paths.iter().chain(self.settings.served.first().filter(|_| paths.is_empty()));
-        let called = asked.map(|path| segment.map_or_else(|| path.clone(), |segment| segment.before(path)));
+        let any = endpoint::paths(&self.settings.gates).min().filter(|_| paths.is_empty());
+        let asked = paths.iter().map(String::as_str).chain(any);
+        let called =
+            asked.map(|path| segment.map_or_else(|| path.to_owned(), |segment| segment.before(path)));
         match (self.probe)(bundle, called.collect()).await {
             Ok(()) => Ok(paths),
             Err(error) => {
@@ -543,7 +546,6 @@ impl Publisher {
             settings: &self.settings.registration,
             refusal: self.memory.refusal.as_deref(),
             gates: &self.settings.gates,
-            served: &self.settings.served,
             definitions: &round.existing,
             bundle: &round.edition.bundle,
             segment: round.edition.segment,

@@ -1,7 +1,6 @@
 //! Where certificates are kept, and whom they are published to (docs/behaviour/server.md#environment and
 //! docs/behaviour/server.md#modes-of-certificates).
 
-use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -38,8 +37,6 @@ pub struct CertificateSettings {
     pub registration: registration::Settings,
     /// Feature gates.
     pub gates: FeatureGates,
-    /// The paths that this server answers.
-    pub served: BTreeSet<String>,
     /// Plain paths are answered to whoever calls them: registrations that this server doesn't write need that.
     pub legacy_paths: bool,
     /// Name of our own Pod in the install namespace, for Events; `None` outside of a cluster.
@@ -64,7 +61,6 @@ impl CertificateSettings {
     pub fn from_environment(
         variable: impl Fn(&str) -> Option<String>,
         gates: FeatureGates,
-        served: BTreeSet<String>,
     ) -> Result<Self, SettingsError> {
         let get = |name: &str| variable(name).filter(|value| !value.is_empty());
         let or = |name: &str, default: &str| get(name).unwrap_or_else(|| default.to_owned());
@@ -97,7 +93,6 @@ impl CertificateSettings {
             },
             registration: registration::Settings::new(namespace, endpoint),
             gates,
-            served,
             legacy_paths: false,
             pod: get("POD_NAME"),
             // Nothing reports a change to a file.
@@ -129,7 +124,7 @@ mod tests {
         let find = |name: &str| {
             variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
         };
-        CertificateSettings::from_environment(find, FeatureGates::parse(flags, "").unwrap(), BTreeSet::new())
+        CertificateSettings::from_environment(find, FeatureGates::parse(flags, "").unwrap())
     }
 
     #[test]

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use admission::endpoint;
 use admission::registration::FailurePolicy;
 use anyhow::{Context, ensure};
 use api::features::{Feature, FeatureGates};
@@ -181,9 +180,8 @@ fn certificates(
     arguments: &ServeArguments,
     gates: &FeatureGates,
 ) -> anyhow::Result<certs::CertificateSettings> {
-    let served = endpoint::paths(gates).map(str::to_owned).collect();
     let mut certificates =
-        certs::CertificateSettings::from_environment(|name| std::env::var(name).ok(), gates.clone(), served)?;
+        certs::CertificateSettings::from_environment(|name| std::env::var(name).ok(), gates.clone())?;
     certificates.legacy_paths = arguments.legacy_paths;
     certificates.timing.uptake =
         SignedDuration::try_from(arguments.registration_uptake).context("--registration-uptake")?;

@@ -64,18 +64,11 @@ async fn scenarios_1_2_10_and_loss_on_one_server() {
         bed.conversions().await.len(),
         api::crds::ALL.iter().filter(|crd| crd.converts_by_webhook).count()
     );
-    assert_eq!(
-        bed.names().await,
-        [
-            "mpod.kb.io",
-            "msidecarset.kb.io",
-            "vnamespace.kb.io",
-            "vpod.kb.io",
-            "vpodeviction.kb.io",
-            "vpodresize.kb.io",
-            "vservice.kb.io"
-        ]
-    );
+    let expected = |gates: &FeatureGates| -> Vec<&str> {
+        ConfigurationKind::ALL.iter().flat_map(|kind| entries_of(*kind, gates)).collect()
+    };
+    let gates = bed.settings().gates;
+    assert_eq!(bed.names().await, expected(&gates));
     for replica in &replicas {
         assert!(echoes(&mut connect(replica.listen().await, &bundle).await.unwrap()).await);
     }
@@ -141,7 +134,9 @@ async fn scenarios_1_2_10_and_loss_on_one_server() {
     let before = bed.webhooks().await;
     let mut off = bed.replica(settings);
     off.registered().await;
-    assert_eq!(bed.names().await, ["msidecarset.kb.io", "vnamespace.kb.io", "vservice.kb.io"]);
+    let without_pods = bed.names().await;
+    assert_eq!(without_pods, expected(&gates.with(Feature::PodWebhook, false)));
+    assert!(!without_pods.contains(&"mpod.kb.io".to_owned()));
     let live = configurations.get(MUTATING).await.unwrap();
     assert!(live.annotations()["template"].contains("\"mpod.kb.io\""));
     drop(off);
@@ -207,7 +202,7 @@ async fn entries_wait_for_the_service_but_conversion_does_not() {
     replica.until(|status| status.reason.contains("does not answer yet")).await;
     reachable.store(true, Ordering::Relaxed);
     replica.registered().await;
-    assert_eq!(bed.names().await.len(), 7);
+    assert!(bed.webhook("mpod.kb.io").await.is_some());
     drop(replica);
 
     // Scenario 5: the same server outside the cluster, called by address.
@@ -217,8 +212,7 @@ async fn entries_wait_for_the_service_but_conversion_does_not() {
         _ => None,
     };
     let settings = bed.settings();
-    let settings =
-        CertificateSettings::from_environment(environment, settings.gates, settings.served).unwrap();
+    let settings = CertificateSettings::from_environment(environment, settings.gates).unwrap();
     let mut outside = bed.replica(settings);
     outside.registered().await;
     for webhook in bed.webhooks().await {
@@ -329,14 +323,10 @@ async fn scenario_11_external_certificates_are_only_compared() {
     // The external issuer publishes.
     let bundle = STANDARD.encode(&material.authorities);
     for kind in ConfigurationKind::ALL {
-        let names: Vec<Value> = match kind {
-            ConfigurationKind::Mutating => vec![json!("mpod.kb.io"), json!("msidecarset.kb.io")],
-            ConfigurationKind::Validating => ["vnamespace", "vpod", "vpodeviction", "vpodresize", "vservice"]
-                .map(|name| json!(format!("{name}.kb.io")))
-                .to_vec(),
-        };
-        let webhooks: Vec<Value> =
-            names.iter().map(|name| json!({"name": name, "clientConfig": {"caBundle": bundle}})).collect();
+        let webhooks: Vec<Value> = entries_of(kind, &bed.settings().gates)
+            .iter()
+            .map(|name| json!({"name": name, "clientConfig": {"caBundle": bundle}}))
+            .collect();
         let patch = json!({"webhooks": webhooks}).to_string();
         bed.server
             .kubectl(["patch", kind.kind(), kind.name(), "--type=strategic", "-p", &patch])
@@ -356,12 +346,8 @@ async fn scenario_11_external_certificates_are_only_compared() {
 
     // A missing entry is added, without a bundle, and readiness waits for the issuer.
     bed.patch_webhooks(json!({"webhooks": [{"$patch": "delete", "name": "mpod.kb.io"}]})).await;
-    wait_for("the entry", async || match bed.webhooks().await.remove(0) {
-        webhook if webhook["name"] == "mpod.kb.io" => Ok(()),
-        other => Err(other),
-    })
-    .await;
-    assert_eq!(bed.webhooks().await[0]["clientConfig"].get("caBundle"), None);
+    let added = wait_for("the entry", async || bed.webhook("mpod.kb.io").await.ok_or(())).await;
+    assert_eq!(added["clientConfig"].get("caBundle"), None);
     replica.until(|status| !status.published).await;
 }
 
@@ -443,7 +429,7 @@ async fn configurations_go_with_the_install_namespace_and_repairs_are_spaced() {
     let mut repairs = 0;
     while begun.elapsed() < Duration::from_secs(5) || repairs < 3 && begun.elapsed() < Duration::from_secs(60)
     {
-        if bed.webhooks().await[0]["failurePolicy"] == "Fail" {
+        if bed.webhook("mpod.kb.io").await.unwrap()["failurePolicy"] == "Fail" {
             repairs += 1;
             bed.patch_webhooks(json!({"webhooks": [{"name": "mpod.kb.io", "failurePolicy": "Ignore"}]}))
                 .await;
@@ -509,8 +495,7 @@ async fn definitions_that_cannot_be_watched_are_named() {
     });
     let config = kube::Config::new(format!("http://{address}").parse().unwrap());
     let client = kube::Client::try_from(config).unwrap();
-    let settings =
-        CertificateSettings::from_environment(|_| None, FeatureGates::default(), BTreeSet::new()).unwrap();
+    let settings = CertificateSettings::from_environment(|_| None, FeatureGates::default()).unwrap();
     let recorder = cluster::events::Recorder::new(client.clone(), "test", None);
     let mut replica = Replica(certs::start(client, settings, recorder, testbed::metrics()));
     let named = |status: &certs::Status| status.reason.contains("can't be watched");
@@ -550,8 +535,7 @@ async fn files_serve_without_an_api_server_and_pass_the_self_check() {
         "WEBHOOK_PORT" => Some(port.to_string()),
         _ => None,
     };
-    let settings =
-        CertificateSettings::from_environment(environment, FeatureGates::default(), BTreeSet::new()).unwrap();
+    let settings = CertificateSettings::from_environment(environment, FeatureGates::default()).unwrap();
     let (resolver, check) = certs::offline(&settings).await.unwrap();
     let config = rustls::ServerConfig::builder().with_no_client_auth().with_cert_resolver(resolver);
     let acceptor = tokio_rustls::TlsAcceptor::from(Arc::new(config));

@@ -1,10 +1,11 @@
 //! An API server with the install namespace and the definitions, and replicas of the publisher.
 
-use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use admission::callers::{Call, Callers};
+use admission::endpoint::entries;
+use admission::registration::ConfigurationKind;
 use admission::rotation::Step;
 use api::features::{Feature, FeatureGates};
 use base64::Engine as _;
@@ -37,14 +38,6 @@ pub(crate) const SECRET: &str = "kruise-webhook-certs";
 pub(crate) const HOST: &str = "kruise-webhook-service.kruise-system.svc";
 /// The time of uptake in these tests.
 pub(crate) const UPTAKE: SignedDuration = SignedDuration::from_secs(3);
-/// The paths that the server of these tests answers.
-pub(crate) const SERVED: [&str; 5] = [
-    "/mutate-pod",
-    "/mutate-apps-kruise-io-sidecarset",
-    "/validate-namespace",
-    "/validate-service",
-    "/validate-pod",
-];
 
 /// Metrics of one replica.
 pub(crate) fn metrics() -> CertificateMetrics {
@@ -56,6 +49,17 @@ pub(crate) fn metrics() -> CertificateMetrics {
 pub(crate) struct Testbed {
     pub(crate) server: ApiServer,
     pub(crate) client: Client,
+}
+
+/// The names of the entries of a configuration that belong to these gates, in their order there.
+pub(crate) fn entries_of(kind: ConfigurationKind, gates: &FeatureGates) -> Vec<&'static str> {
+    let mut names: Vec<&str> = entries(kind)
+        .iter()
+        .filter(|entry| entry.endpoint.is_served(gates))
+        .map(|entry| entry.name)
+        .collect();
+    names.sort_unstable();
+    names
 }
 
 impl Testbed {
@@ -71,9 +75,8 @@ impl Testbed {
     }
 
     pub(crate) fn settings(&self) -> CertificateSettings {
-        let served = SERVED.map(str::to_owned).into_iter().collect::<BTreeSet<_>>();
         let gates = FeatureGates::default().with(Feature::ResourcesDeletionProtection, true);
-        let mut settings = CertificateSettings::from_environment(|_| None, gates, served).unwrap();
+        let mut settings = CertificateSettings::from_environment(|_| None, gates).unwrap();
         settings.timing.uptake = UPTAKE;
         settings
     }
@@ -123,6 +126,11 @@ impl Testbed {
             .unwrap();
         let lists = [json!(mutating)["webhooks"].clone(), json!(validating)["webhooks"].clone()];
         lists.iter().flat_map(|list| list.as_array().cloned().unwrap_or_default()).collect()
+    }
+
+    /// An entry, where it is there.
+    pub(crate) async fn webhook(&self, name: &str) -> Option<Value> {
+        self.webhooks().await.into_iter().find(|webhook| webhook["name"] == name)
     }
 
     pub(crate) async fn names(&self) -> Vec<String> {

@@ -155,8 +155,6 @@ pub struct Wanted<'a> {
     pub refusal: Option<&'a str>,
     /// Feature gates.
     pub gates: &'a FeatureGates,
-    /// The paths that this server answers.
-    pub served: &'a BTreeSet<String>,
     /// Names of the CustomResourceDefinitions of ours that exist.
     pub definitions: &'a BTreeSet<String>,
     /// The bundle to publish, base64.
@@ -202,14 +200,15 @@ impl Wanted<'_> {
     /// (docs/behaviour/api-and-registration.md#entries-that-gates-switch).
     fn keeps(&self, path: &str) -> bool {
         let exists = |plural: &str, group: &str| self.definitions.contains(&format!("{plural}.{group}"));
-        let endpoint = Endpoint::from_path(path);
+        let Some(endpoint) = Endpoint::from_path(path).filter(|endpoint| endpoint.path() == path) else {
+            return false;
+        };
         let is_needed = match endpoint {
-            Some(Endpoint::MutatePod) => exists("sidecarsets", api::APPS_GROUP),
-            Some(Endpoint::ValidatePod) => exists("podunavailablebudgets", api::POLICY_GROUP),
+            Endpoint::MutatePod => exists("sidecarsets", api::APPS_GROUP),
+            Endpoint::ValidatePod => exists("podunavailablebudgets", api::POLICY_GROUP),
             _ => true,
         };
-        let is_on = endpoint.is_none_or(|endpoint| endpoint.is_served(self.gates));
-        is_needed && is_on && self.served.contains(path)
+        is_needed && endpoint.is_served(self.gates)
     }
 }
 

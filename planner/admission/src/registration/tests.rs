@@ -19,7 +19,6 @@ fn settings() -> Settings {
 struct Server {
     settings: Settings,
     gates: FeatureGates,
-    served: BTreeSet<String>,
     definitions: BTreeSet<String>,
     answering: BTreeSet<String>,
     owner: Option<Owner>,
@@ -34,8 +33,7 @@ impl Server {
         Self {
             settings: settings(),
             gates: FeatureGates::default().with(Feature::ResourcesDeletionProtection, true),
-            answering: paths.clone().collect(),
-            served: paths.collect(),
+            answering: paths.collect(),
             definitions: api::crds::ALL.iter().map(|definition| definition.name()).collect(),
             owner: None,
             bundle: "QQ==",
@@ -49,7 +47,6 @@ impl Server {
             settings: &self.settings,
             refusal: self.refusal,
             gates: &self.gates,
-            served: &self.served,
             definitions: &self.definitions,
             bundle: self.bundle,
             segment: self.segment,
@@ -137,14 +134,6 @@ fn both_configurations_belong_to_the_install_namespace_and_keep_other_owners() {
         let live: Value = serde_json::from_str(&server.apply(VALIDATING, &live)).unwrap();
         assert_eq!(live["metadata"]["ownerReferences"], after);
     }
-}
-
-#[test]
-fn paths_that_are_not_served_are_not_registered() {
-    let mut server = Server::new();
-    server.served = BTreeSet::from(["/validate-namespace".to_owned()]);
-    assert_eq!(names(&server.apply(VALIDATING, &empty(VALIDATING))), ["vnamespace.kb.io"]);
-    assert!(names(&server.apply(MUTATING, &empty(MUTATING))).is_empty());
 }
 
 #[test]
@@ -413,7 +402,6 @@ fn scenario_11_external_bundles_are_only_compared() {
         refusal: None,
         settings: &server.settings,
         gates: &server.gates,
-        served: &server.served,
         definitions: &server.definitions,
         bundle: "Wg==",
         segment: None,
