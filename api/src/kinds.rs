@@ -52,6 +52,8 @@ macro_rules! objects {
     };
 }
 
+pub(crate) use objects;
+
 pub mod advancedcronjob;
 pub mod broadcastjob;
 pub mod cloneset;
@@ -141,14 +143,14 @@ impl From<jiff::Timestamp> for Time {
 }
 
 /// Go's decoder leaves a field at its zero value where the document says `null`.
-fn null_is_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
+pub(crate) fn null_is_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
     deserializer: D,
 ) -> Result<T, D::Error> {
     Option::<T>::deserialize(deserializer).map(Option::unwrap_or_default)
 }
 
 /// Whether an object says as much as an absent one.
-fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 

@@ -6,8 +6,9 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 
+use crate::kinds::objects;
 use crate::meta::LabelSelector;
 use crate::{Raw, annotations};
 
@@ -18,19 +19,16 @@ pub const PLURAL: &str = "sidecarsets";
 /// The group and version of these types.
 pub const API_VERSION: &str = "apps.kruise.io/v1beta1";
 
-/// A SidecarSet.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct SidecarSet {
-    /// Name, labels and annotations.
-    #[serde(deserialize_with = "null_is_default")]
-    pub metadata: Metadata,
-    /// What is wanted.
-    #[serde(deserialize_with = "null_is_default")]
-    pub spec: Spec,
-    /// What the controller observed.
-    #[serde(deserialize_with = "null_is_default")]
-    pub status: Status,
+objects! {
+    /// A SidecarSet.
+    pub struct SidecarSet {
+        /// Name, labels and annotations.
+        required pub metadata: Metadata,
+        /// What is wanted.
+        required pub spec: Spec,
+        /// What the controller observed.
+        required pub status: Status,
+    }
 }
 
 impl SidecarSet {
@@ -59,73 +57,52 @@ impl SidecarSet {
     }
 }
 
-/// The object metadata that SidecarSet's rules read.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct Metadata {
-    /// The object's name.
-    #[serde(deserialize_with = "null_is_default")]
-    pub name: String,
-    /// The object's identity.
-    #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_is_default")]
-    pub uid: String,
-    /// The version of this state of the object.
-    #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_is_default")]
-    pub resource_version: String,
-    /// Grows with every change of the spec.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub generation: Option<i64>,
-    /// When the object was created, RFC 3339.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub creation_timestamp: Option<String>,
-    /// When deletion was asked for, RFC 3339.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub deletion_timestamp: Option<String>,
-    /// Labels.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "null_is_default")]
-    pub labels: BTreeMap<String, String>,
-    /// Annotations.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "null_is_default")]
-    pub annotations: BTreeMap<String, String>,
-}
+objects! {
+    /// The object metadata that SidecarSet's rules read.
+    pub struct Metadata {
+        /// The object's name.
+        required pub name: String,
+        /// The object's identity.
+        pub uid: String,
+        /// The version of this state of the object.
+        pub resource_version: String,
+        /// Grows with every change of the spec.
+        pub generation: Option<i64>,
+        /// When the object was created, RFC 3339.
+        pub creation_timestamp: Option<String>,
+        /// When deletion was asked for, RFC 3339.
+        pub deletion_timestamp: Option<String>,
+        /// Labels.
+        pub labels: BTreeMap<String, String>,
+        /// Annotations.
+        pub annotations: BTreeMap<String, String>,
+    }
 
-/// `spec` (docs/behaviour/sidecarset.md#defaults-of-fields).
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct Spec {
-    /// The Pods to inject.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub selector: Option<LabelSelector>,
-    /// The namespaces whose Pods are injected; all if unset.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub namespace_selector: Option<LabelSelector>,
-    /// Init containers to inject.
-    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_is_default")]
-    pub init_containers: Vec<SidecarContainer>,
-    /// Containers to inject and to update in place.
-    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_is_default")]
-    pub containers: Vec<SidecarContainer>,
-    /// Volumes that sidecars mount.
-    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_is_default")]
-    pub volumes: Vec<Volume>,
-    /// How running Pods are updated.
-    #[serde(deserialize_with = "null_is_default")]
-    pub update_strategy: UpdateStrategy,
-    /// How new Pods are injected.
-    #[serde(deserialize_with = "null_is_default")]
-    pub injection_strategy: InjectionStrategy,
-    /// Pull secrets to add to the Pods.
-    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_is_default")]
-    pub image_pull_secrets: Vec<LocalObjectReference>,
-    /// Number of ControllerRevisions to keep.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub revision_history_limit: Option<i32>,
-    /// Annotations to put on the Pods.
-    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_is_default")]
-    pub patch_pod_metadata: Vec<PatchPodMetadata>,
-    /// The user's name of this version.
-    #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_is_default")]
-    pub custom_version: String,
+    /// `spec` (docs/behaviour/sidecarset.md#defaults-of-fields).
+    pub struct Spec {
+        /// The Pods to inject.
+        pub selector: Option<LabelSelector>,
+        /// The namespaces whose Pods are injected; all if unset.
+        pub namespace_selector: Option<LabelSelector>,
+        /// Init containers to inject.
+        pub init_containers: Vec<SidecarContainer>,
+        /// Containers to inject and to update in place.
+        pub containers: Vec<SidecarContainer>,
+        /// Volumes that sidecars mount.
+        pub volumes: Vec<Volume>,
+        /// How running Pods are updated.
+        required pub update_strategy: UpdateStrategy,
+        /// How new Pods are injected.
+        required pub injection_strategy: InjectionStrategy,
+        /// Pull secrets to add to the Pods.
+        pub image_pull_secrets: Vec<LocalObjectReference>,
+        /// Number of ControllerRevisions to keep.
+        pub revision_history_limit: Option<i32>,
+        /// Annotations to put on the Pods.
+        pub patch_pod_metadata: Vec<PatchPodMetadata>,
+        /// The user's name of this version.
+        pub custom_version: String,
+    }
 }
 
 /// A container to inject: its text, and the fields that Kutter's own rules need.
@@ -180,56 +157,43 @@ pub const SIDECAR_ONLY_FIELDS: &[&str] = &[
     "resourcesPolicy",
 ];
 
-/// The typed part of a [`SidecarContainer`].
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct SidecarContainerFields {
-    /// The container's name.
-    #[serde(deserialize_with = "null_is_default")]
-    pub name: String,
-    /// The container's image.
-    #[serde(deserialize_with = "null_is_default")]
-    pub image: String,
-    /// `Always` for a native sidecar among the init containers, else empty.
-    #[serde(deserialize_with = "null_is_default")]
-    pub restart_policy: String,
-    /// `BeforeAppContainer` or `AfterAppContainer`.
-    #[serde(deserialize_with = "null_is_default")]
-    pub pod_inject_policy: String,
-    /// How the container is updated.
-    #[serde(deserialize_with = "null_is_default")]
-    pub upgrade_strategy: UpgradeStrategy,
-    /// Whether the Pod's volume mounts are shared.
-    #[serde(deserialize_with = "null_is_default")]
-    pub share_volume_policy: ShareVolumePolicy,
-    /// Whether the Pod's block devices are shared; unset is kept apart from `disabled`.
-    pub share_volume_device_policy: Option<ShareVolumePolicy>,
-    /// Environment variables to copy.
-    #[serde(deserialize_with = "null_is_default")]
-    pub transfer_env: Vec<TransferEnv>,
-    /// Computed resources.
-    pub resources_policy: Option<ResourcesPolicy>,
-}
+objects! {
+    /// The typed part of a [`SidecarContainer`].
+    pub struct SidecarContainerFields {
+        /// The container's name.
+        pub name: String,
+        /// The container's image.
+        pub image: String,
+        /// `Always` for a native sidecar among the init containers, else empty.
+        pub restart_policy: String,
+        /// `BeforeAppContainer` or `AfterAppContainer`.
+        pub pod_inject_policy: String,
+        /// How the container is updated.
+        pub upgrade_strategy: UpgradeStrategy,
+        /// Whether the Pod's volume mounts are shared.
+        pub share_volume_policy: ShareVolumePolicy,
+        /// Whether the Pod's block devices are shared; unset is kept apart from `disabled`.
+        pub share_volume_device_policy: Option<ShareVolumePolicy>,
+        /// Environment variables to copy.
+        pub transfer_env: Vec<TransferEnv>,
+        /// Computed resources.
+        pub resources_policy: Option<ResourcesPolicy>,
+    }
 
-/// How a sidecar is updated in running Pods.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct UpgradeStrategy {
-    /// `ColdUpgrade` or `HotUpgrade`.
-    #[serde(deserialize_with = "null_is_default")]
-    pub upgrade_type: String,
-    /// Image of the idle twin.
-    #[serde(deserialize_with = "null_is_default")]
-    pub hot_upgrade_empty_image: String,
-}
+    /// How a sidecar is updated in running Pods.
+    pub struct UpgradeStrategy {
+        /// `ColdUpgrade` or `HotUpgrade`.
+        pub upgrade_type: String,
+        /// Image of the idle twin.
+        pub hot_upgrade_empty_image: String,
+    }
 
-/// Sharing of mounts or devices: `enabled` or `disabled`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct ShareVolumePolicy {
-    /// `enabled` or `disabled`.
-    #[serde(rename = "type", deserialize_with = "null_is_default")]
-    pub kind: String,
+    /// Sharing of mounts or devices: `enabled` or `disabled`.
+    pub struct ShareVolumePolicy {
+        /// `enabled` or `disabled`.
+        #[serde(rename = "type")]
+        pub kind: String,
+    }
 }
 
 impl ShareVolumePolicy {
@@ -239,79 +203,59 @@ impl ShareVolumePolicy {
     }
 }
 
-/// Environment variables to copy from a container of the Pod.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct TransferEnv {
-    /// The source container by name.
-    #[serde(deserialize_with = "null_is_default")]
-    pub source_container_name: String,
-    /// The source container by a label or annotation of the Pod.
-    pub source_container_name_from: Option<SourceContainerNameSource>,
-    /// One variable to copy.
-    #[serde(deserialize_with = "null_is_default")]
-    pub env_name: String,
-    /// Further variables to copy.
-    #[serde(deserialize_with = "null_is_default")]
-    pub env_names: Vec<String>,
-}
+objects! {
+    /// Environment variables to copy from a container of the Pod.
+    pub struct TransferEnv {
+        /// The source container by name.
+        pub source_container_name: String,
+        /// The source container by a label or annotation of the Pod.
+        pub source_container_name_from: Option<SourceContainerNameSource>,
+        /// One variable to copy.
+        pub env_name: String,
+        /// Further variables to copy.
+        pub env_names: Vec<String>,
+    }
 
-/// Where the name of a source container comes from.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct SourceContainerNameSource {
-    /// A field of the Pod; unset means that nothing is copied.
-    pub field_ref: Option<FieldReference>,
-}
+    /// Where the name of a source container comes from.
+    pub struct SourceContainerNameSource {
+        /// A field of the Pod; unset means that nothing is copied.
+        pub field_ref: Option<FieldReference>,
+    }
 
-/// A field of the Pod.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct FieldReference {
-    /// `v1`.
-    #[serde(deserialize_with = "null_is_default")]
-    pub api_version: String,
-    /// `metadata.labels['key']` or `metadata.annotations['key']`.
-    #[serde(deserialize_with = "null_is_default")]
-    pub field_path: String,
-}
+    /// A field of the Pod.
+    pub struct FieldReference {
+        /// `v1`.
+        pub api_version: String,
+        /// `metadata.labels['key']` or `metadata.annotations['key']`.
+        pub field_path: String,
+    }
 
-/// Resources computed from those of the Pod's own containers
-/// (docs/behaviour/pod-mutation.md#resources-policy).
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct ResourcesPolicy {
-    /// `sum` or `max`.
-    #[serde(deserialize_with = "null_is_default")]
-    pub target_containers_mode: String,
-    /// Which containers count.
-    #[serde(deserialize_with = "null_is_default")]
-    pub target_containers_name_regex: String,
-    /// The expressions.
-    #[serde(deserialize_with = "null_is_default")]
-    pub resources_expr: ResourcesExpressions,
-}
+    /// Resources computed from those of the Pod's own containers
+    /// (docs/behaviour/pod-mutation.md#resources-policy).
+    pub struct ResourcesPolicy {
+        /// `sum` or `max`.
+        pub target_containers_mode: String,
+        /// Which containers count.
+        pub target_containers_name_regex: String,
+        /// The expressions.
+        pub resources_expr: ResourcesExpressions,
+    }
 
-/// Expressions for limits and requests.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct ResourcesExpressions {
-    /// Expressions for the limits.
-    pub limits: Option<ResourceExpressions>,
-    /// Expressions for the requests.
-    pub requests: Option<ResourceExpressions>,
-}
+    /// Expressions for limits and requests.
+    pub struct ResourcesExpressions {
+        /// Expressions for the limits.
+        pub limits: Option<ResourceExpressions>,
+        /// Expressions for the requests.
+        pub requests: Option<ResourceExpressions>,
+    }
 
-/// One expression per resource; empty where the resource is not set.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct ResourceExpressions {
-    /// Over the variable `cpu`.
-    #[serde(deserialize_with = "null_is_default")]
-    pub cpu: String,
-    /// Over the variable `memory`.
-    #[serde(deserialize_with = "null_is_default")]
-    pub memory: String,
+    /// One expression per resource; empty where the resource is not set.
+    pub struct ResourceExpressions {
+        /// Over the variable `cpu`.
+        pub cpu: String,
+        /// Over the variable `memory`.
+        pub memory: String,
+    }
 }
 
 /// A volume: its text and its name.
@@ -339,40 +283,31 @@ impl From<Volume> for Raw {
     }
 }
 
-/// A reference to an object of the same namespace.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct LocalObjectReference {
-    /// The object's name.
-    #[serde(deserialize_with = "null_is_default")]
-    pub name: String,
-}
+objects! {
+    /// A reference to an object of the same namespace.
+    pub struct LocalObjectReference {
+        /// The object's name.
+        required pub name: String,
+    }
 
-/// How running Pods are updated (docs/behaviour/sidecarset.md#reconcile).
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct UpdateStrategy {
-    /// `RollingUpdate` or `NotUpdate`.
-    #[serde(rename = "type", skip_serializing_if = "String::is_empty", deserialize_with = "null_is_default")]
-    pub kind: String,
-    /// Nothing is updated while true.
-    #[serde(skip_serializing_if = "std::ops::Not::not", deserialize_with = "null_is_default")]
-    pub paused: bool,
-    /// Only Pods that match are updated.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub selector: Option<LabelSelector>,
-    /// Pods to keep old.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub partition: Option<IntOrString>,
-    /// Pods that may be unavailable during the update.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub max_unavailable: Option<IntOrString>,
-    /// Which Pods go first.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub priority_strategy: Option<PriorityStrategy>,
-    /// Which Pods are spread over the order.
-    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_is_default")]
-    pub scatter_strategy: Vec<ScatterTerm>,
+    /// How running Pods are updated (docs/behaviour/sidecarset.md#reconcile).
+    pub struct UpdateStrategy {
+        /// `RollingUpdate` or `NotUpdate`.
+        #[serde(rename = "type")]
+        pub kind: String,
+        /// Nothing is updated while true.
+        pub paused: bool,
+        /// Only Pods that match are updated.
+        pub selector: Option<LabelSelector>,
+        /// Pods to keep old.
+        pub partition: Option<IntOrString>,
+        /// Pods that may be unavailable during the update.
+        pub max_unavailable: Option<IntOrString>,
+        /// Which Pods go first.
+        pub priority_strategy: Option<PriorityStrategy>,
+        /// Which Pods are spread over the order.
+        pub scatter_strategy: Vec<ScatterTerm>,
+    }
 }
 
 impl UpdateStrategy {
@@ -382,115 +317,80 @@ impl UpdateStrategy {
     }
 }
 
-/// The order of the update; only one of both may be set.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct PriorityStrategy {
-    /// By the number at the end of a label's value.
-    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_is_default")]
-    pub order_priority: Vec<OrderTerm>,
-    /// By the sum of the weights of matching terms.
-    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_is_default")]
-    pub weight_priority: Vec<WeightTerm>,
-}
+objects! {
+    /// The order of the update; only one of both may be set.
+    pub struct PriorityStrategy {
+        /// By the number at the end of a label's value.
+        pub order_priority: Vec<OrderTerm>,
+        /// By the sum of the weights of matching terms.
+        pub weight_priority: Vec<WeightTerm>,
+    }
 
-/// A label whose value ends in a number.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct OrderTerm {
-    /// The label's key.
-    #[serde(deserialize_with = "null_is_default")]
-    pub ordered_key: String,
-}
+    /// A label whose value ends in a number.
+    pub struct OrderTerm {
+        /// The label's key.
+        required pub ordered_key: String,
+    }
 
-/// A weight for Pods that match.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct WeightTerm {
-    /// 0 to 100.
-    #[serde(deserialize_with = "null_is_default")]
-    pub weight: i32,
-    /// The Pods that get the weight.
-    #[serde(deserialize_with = "null_is_default")]
-    pub match_selector: LabelSelector,
-}
+    /// A weight for Pods that match.
+    pub struct WeightTerm {
+        /// 0 to 100.
+        required pub weight: i32,
+        /// The Pods that get the weight.
+        required pub match_selector: LabelSelector,
+    }
 
-/// Pods with this label are spread.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct ScatterTerm {
-    /// The label's key.
-    #[serde(deserialize_with = "null_is_default")]
-    pub key: String,
-    /// The label's value; `*` for each value that occurs.
-    #[serde(deserialize_with = "null_is_default")]
-    pub value: String,
-}
+    /// Pods with this label are spread.
+    pub struct ScatterTerm {
+        /// The label's key.
+        required pub key: String,
+        /// The label's value; `*` for each value that occurs.
+        required pub value: String,
+    }
 
-/// How new Pods are injected.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct InjectionStrategy {
-    /// Nothing is injected while true.
-    #[serde(skip_serializing_if = "std::ops::Not::not", deserialize_with = "null_is_default")]
-    pub paused: bool,
-    /// Inject this older revision.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub revision: Option<InjectionRevision>,
-}
+    /// How new Pods are injected.
+    pub struct InjectionStrategy {
+        /// Nothing is injected while true.
+        pub paused: bool,
+        /// Inject this older revision.
+        pub revision: Option<InjectionRevision>,
+    }
 
-/// A revision to inject, by name or by custom version; the name wins.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct InjectionRevision {
-    /// The user's name of a version.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub custom_version: Option<String>,
-    /// The name of a ControllerRevision.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub revision_name: Option<String>,
-    /// `Always` or `Partial`.
-    #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_is_default")]
-    pub policy: String,
-}
+    /// A revision to inject, by name or by custom version; the name wins.
+    pub struct InjectionRevision {
+        /// The user's name of a version.
+        pub custom_version: Option<String>,
+        /// The name of a ControllerRevision.
+        pub revision_name: Option<String>,
+        /// `Always` or `Partial`.
+        pub policy: String,
+    }
 
-/// Annotations to put on Pods.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct PatchPodMetadata {
-    /// The annotations.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "null_is_default")]
-    pub annotations: BTreeMap<String, String>,
-    /// `Retain`, `Overwrite` or `MergePatchJson`.
-    #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_is_default")]
-    pub patch_policy: String,
-}
+    /// Annotations to put on Pods.
+    pub struct PatchPodMetadata {
+        /// The annotations.
+        pub annotations: BTreeMap<String, String>,
+        /// `Retain`, `Overwrite` or `MergePatchJson`.
+        pub patch_policy: String,
+    }
 
-/// `status` (docs/behaviour/sidecarset.md#status).
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct Status {
-    /// The generation that was reconciled.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub observed_generation: Option<i64>,
-    /// Pods of this SidecarSet.
-    #[serde(deserialize_with = "null_is_default")]
-    pub matched_pods: i32,
-    /// Pods with the newest sidecars.
-    #[serde(deserialize_with = "null_is_default")]
-    pub updated_pods: i32,
-    /// Pods that are consistent and ready.
-    #[serde(deserialize_with = "null_is_default")]
-    pub ready_pods: i32,
-    /// Pods that are updated and ready.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub updated_ready_pods: Option<i32>,
-    /// Name of the current ControllerRevision.
-    #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_is_default")]
-    pub latest_revision: String,
-    /// Number of revision names that were taken by others.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub collision_count: Option<i32>,
+    /// `status` (docs/behaviour/sidecarset.md#status).
+    pub struct Status {
+        /// The generation that was reconciled.
+        pub observed_generation: Option<i64>,
+        /// Pods of this SidecarSet.
+        required pub matched_pods: i32,
+        /// Pods with the newest sidecars.
+        required pub updated_pods: i32,
+        /// Pods that are consistent and ready.
+        required pub ready_pods: i32,
+        /// Pods that are updated and ready.
+        pub updated_ready_pods: Option<i32>,
+        /// Name of the current ControllerRevision.
+        pub latest_revision: String,
+        /// Number of revision names that were taken by others.
+        pub collision_count: Option<i32>,
+    }
 }
 
 /// `intstr.IntOrString`: a number, or a text such as `50%`.
@@ -501,13 +401,6 @@ pub enum IntOrString {
     Int(i32),
     /// A text.
     String(String),
-}
-
-/// Go's decoder leaves a field at its zero value where the document says `null`.
-fn null_is_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
-    deserializer: D,
-) -> Result<T, D::Error> {
-    Option::<T>::deserialize(deserializer).map(Option::unwrap_or_default)
 }
 
 #[cfg(test)]
