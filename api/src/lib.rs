@@ -46,3 +46,8 @@ pub const LONGEST_UID: usize = 128;
 /// ConfigMap in the install namespace with the allow-lists of
 /// docs/behaviour/api-and-registration.md#the-configmap-kruise-configuration.
 pub const CONFIGURATION_CONFIG_MAP: &str = "kruise-configuration";
+
+/// Group and version of an `apiVersion`; the core group is empty.
+pub fn group_and_version(api_version: &str) -> (&str, &str) {
+    api_version.split_once('/').unwrap_or(("", api_version))
+}

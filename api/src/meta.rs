@@ -53,6 +53,6 @@ impl OwnerReference {
     /// The owner's API group; empty for the core group. Owners are matched by group and kind, never by
     /// version (docs/behaviour/api-and-registration.md#objects-of-older-releases).
     pub fn group(&self) -> &str {
-        self.api_version.split_once('/').map_or("", |(group, _)| group)
+        crate::group_and_version(&self.api_version).0
     }
 }

@@ -112,7 +112,7 @@ impl<'a> Resource<'a> {
 
     /// The kind as kube knows it.
     pub fn api_resource(self) -> ApiResource {
-        let (group, version) = self.api_version.split_once('/').unwrap_or(("", self.api_version));
+        let (group, version) = api::group_and_version(self.api_version);
         ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, self.kind), self.plural)
     }
 

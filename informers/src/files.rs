@@ -70,7 +70,7 @@ pub struct Object {
 impl Object {
     /// The API group; empty for the core group.
     pub fn group(&self) -> &str {
-        self.api_version.split_once('/').map_or("", |(group, _)| group)
+        api::group_and_version(&self.api_version).0
     }
 
     /// The object's JSON, with `namespace` where it names none.
@@ -294,7 +294,7 @@ impl Objects {
 
 /// A SidecarSet as the API server would store it, or why it can't be stored.
 fn sidecar_set(object: &Object) -> Result<String, String> {
-    let version = object.api_version.rsplit('/').next().unwrap_or_default();
+    let (_, version) = api::group_and_version(&object.api_version);
     let defaults = defaulting::default(&object.json, version).map_err(|denial| denial.message)?;
     let defaulted = json_patch::apply(&object.json, &defaults).map_err(|error| error.to_string())?;
     if version == "v1beta1" {

@@ -187,7 +187,7 @@ fn listed(answer: &Value, kinds: &[WorkloadKind]) -> anyhow::Result<Option<Vec<N
     for object in all {
         let (version, kind, name) =
             (text(object, "/apiVersion"), text(object, "/kind"), text(object, "/metadata/name"));
-        let group = version.split_once('/').map_or("", |(group, _)| group);
+        let (group, _) = api::group_and_version(&version);
         let known = kind_of(group, &kind, kinds);
         let namespace = Some(text(object, "/metadata/namespace")).filter(|namespace| !namespace.is_empty());
         match known {

@@ -79,7 +79,7 @@ impl Offline for BroadcastJob {
 }
 
 fn version(object: &Object) -> &str {
-    object.api_version.rsplit('/').next().unwrap_or_default()
+    api::group_and_version(&object.api_version).1
 }
 
 /// The object with its defaults, if it is not refused.

@@ -109,7 +109,7 @@ impl Finder {
 
     /// Watches a kind from now on, if it is one of those that are.
     pub(crate) fn watch(&self, api_version: &str, kind: &str) {
-        let group = api_version.split_once('/').map_or("", |(group, _)| group);
+        let (group, _) = api::group_and_version(api_version);
         if let Some(kind) = self.kind(group, kind) {
             kind.wanted.send_replace(true);
         }
@@ -304,7 +304,7 @@ fn is(workload: &ResolvedWorkload, resource: Resource<'_>) -> bool {
 }
 
 fn group(resource: Resource<'_>) -> &str {
-    resource.api_version.split_once('/').map_or("", |(group, _)| group)
+    api::group_and_version(resource.api_version).0
 }
 
 impl Kind {

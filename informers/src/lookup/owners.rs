@@ -45,7 +45,7 @@ impl Lookup {
                 in_time(live.discovery.get(&live.client, namespace, (api_version, kind, name))).await
             }
             Source::Files(objects) => {
-                let group = api_version.split_once('/').map_or("", |(group, _)| group);
+                let (group, _) = api::group_and_version(api_version);
                 let found = objects.iter().find(|object| {
                     object.kind == kind
                         && object.group() == group

@@ -135,7 +135,7 @@ fn webhooks(object: &Object, operation: ReviewedOperation) -> Vec<(&'static str,
 
 /// Not a dry run: what a Pod takes from others is shown too, and there is nobody who would store it.
 fn review(object: &Object, json: &str, namespace: &str, operation: ReviewedOperation) -> String {
-    let (group, version) = object.api_version.split_once('/').unwrap_or(("", &object.api_version));
+    let (group, version) = api::group_and_version(&object.api_version);
     let resource = plural(group, &object.kind);
     let (new, old) = match operation {
         ReviewedOperation::Create => (json, "null"),

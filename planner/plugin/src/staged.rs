@@ -77,8 +77,8 @@ pub fn workload(object: &Value) -> Option<(String, &str, &str)> {
     let reference = ["/spec/workloadRef", "/spec/objectRef/workloadRef"]
         .into_iter()
         .find_map(|pointer| object.pointer(pointer).filter(|value| value.is_object()))?;
-    let group = text(reference, "/apiVersion").split_once('/').map_or("", |(group, _)| group).to_owned();
-    Some((group, text(reference, "/kind"), text(reference, "/name")))
+    let (group, _) = api::group_and_version(text(reference, "/apiVersion"));
+    Some((group.to_owned(), text(reference, "/kind"), text(reference, "/name")))
 }
 
 #[cfg(test)]

@@ -225,7 +225,7 @@ fn kept(node: &NodeImage, image: &str, tag: &Tag, context: Context<'_>, waits: &
 
 /// The owner that a reference names; of other kinds nothing is known.
 fn state(reference: &ObjectReference, context: Context<'_>) -> Owner {
-    let group = reference.api_version.split_once('/').map_or("", |(group, _)| group);
+    let (group, _) = api::group_and_version(&reference.api_version);
     let is_job = reference.kind == imagepulljob::KIND && group == api::APPS_GROUP;
     if is_job { (context.owner)(reference) } else { Owner::Alive }
 }

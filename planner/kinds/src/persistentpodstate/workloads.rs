@@ -46,11 +46,8 @@ impl ListedKind {
 
 /// The API version in which a workload of a built-in kind is read; `None` for another kind.
 pub fn built_in(workload: &Workload<'_>) -> Option<&'static str> {
-    let is_meant = |(api_version, kind): &(&'static str, &str)| {
-        let group = api_version.split_once('/').map_or("", |(group, _)| group);
-        workload.is(group, kind)
-    };
-    BUILT_IN.iter().find(|known| is_meant(known)).map(|(api_version, _)| *api_version)
+    let is_meant = |known: &&(&str, &str)| workload.is(api::group_and_version(known.0).0, known.1);
+    BUILT_IN.iter().find(is_meant).map(|(api_version, _)| *api_version)
 }
 
 /// The API version in which a target is read: the present one of a built-in kind, or else the one that is named.

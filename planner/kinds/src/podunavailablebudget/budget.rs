@@ -57,9 +57,7 @@ impl Scope {
         let created = metadata.creation_timestamp.as_ref().and_then(Time::timestamp);
         Self {
             name: metadata.name.as_str().into(),
-            target: spec.target_ref.as_ref().map(|target| {
-                Workload::referenced(&target.api_version, &target.kind, &target.name).into_owned()
-            }),
+            target: spec.target_ref.as_ref().map(|target| Workload::from(target).into_owned()),
             selector: PodSelector::compile(spec.selector.as_ref()),
             ignored: PodSelector::compile(spec.ignored_pod_selector.as_ref()),
             created: created.unwrap_or(Timestamp::MAX),

@@ -3,15 +3,14 @@
 use api::Raw;
 use api::annotations::{PUB_PROTECT_OPERATIONS, PUB_PROTECT_TOTAL_REPLICAS};
 use api::features::{Feature, FeatureGates};
-use api::kinds::podunavailablebudget::{
-    API_VERSION, PodUnavailableBudget, ProtectOperation, Spec, TargetReference,
-};
+use api::kinds::podunavailablebudget::{API_VERSION, PodUnavailableBudget, ProtectOperation, Spec};
 use api::kinds::shared::IntOrString;
 use api::meta::LabelSelector;
 use serde::Serialize;
 
 use super::terms::Operation;
 use crate::workload::submitted::{in_hub_version, leaves_spec};
+use crate::workload::target::Workload;
 use pod::template::limits::validate_number_or_percent;
 use pod::template::metadata;
 use values::field::{FieldError, FieldPath};
@@ -212,14 +211,8 @@ fn validate_operations(spec: &Spec, errors: &mut Vec<FieldError>) {
 
 /// Another version of the same workload is the same.
 fn is_same_subject(one: &Spec, other: &Spec) -> bool {
-    let target = |spec: &Spec| spec.target_ref.as_ref().map(identity);
-    one.selector == other.selector && target(one) == target(other)
-}
-
-/// Group, kind and name of a target.
-fn identity(target: &TargetReference) -> (String, String, String) {
-    let group = target.api_version.split_once('/').map_or("", |(group, _)| group);
-    (group.to_owned(), target.kind.clone(), target.name.clone())
+    let [one_target, other_target] = [one, other].map(|spec| spec.target_ref.as_ref().map(Workload::from));
+    one.selector == other.selector && one_target == other_target
 }
 
 /// The first other budget that conflicts.
@@ -257,7 +250,7 @@ impl Conflict {
 /// The conflict of two budgets. One that names its workload and one with a selector never conflict.
 pub(crate) fn conflict(one: &Spec, other: &Spec) -> Option<Conflict> {
     if let (Some(one), Some(other)) = (&one.target_ref, &other.target_ref) {
-        return (identity(one) == identity(other)).then_some(Conflict::Target);
+        return (Workload::from(one) == Workload::from(other)).then_some(Conflict::Target);
     }
     match (&one.selector, &other.selector) {
         (Some(one), Some(other)) => loosely_overlap(one, other).then_some(Conflict::Selector),

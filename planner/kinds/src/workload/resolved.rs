@@ -71,7 +71,7 @@ pub struct Reference<'a> {
 impl Reference<'_> {
     /// The API group. Kinds are told by group and kind, never by version.
     pub fn group(&self) -> &str {
-        self.api_version.split_once('/').map_or("", |(group, _)| group)
+        api::group_and_version(self.api_version).0
     }
 }
 

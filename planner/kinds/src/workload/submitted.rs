@@ -193,7 +193,7 @@ pub fn in_hub_version<'a>(object: &'a str, hub: &str) -> Result<Cow<'a, str>, De
     if api_version == hub {
         return Ok(object.into());
     }
-    let group = hub.split_once('/').map_or("", |(group, _)| group);
+    let (group, _) = api::group_and_version(hub);
     if api_version.strip_prefix(group) != Some("/v1alpha1") {
         return Err(refused(format!("unsupported version: {api_version}")));
     }

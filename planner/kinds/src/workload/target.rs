@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 
+use api::kinds::podunavailablebudget;
 use api::kinds::shared::TargetReference;
 use api::labels::POD_TEMPLATE_HASH;
 use api::meta::OwnerReference;
@@ -29,7 +30,7 @@ impl<'a> Workload<'a> {
 
     /// The workload of this API version, kind and name.
     pub fn referenced(api_version: &'a str, kind: &'a str, name: &'a str) -> Self {
-        Self::new(api_version.split_once('/').map_or("", |(group, _)| group), kind, name)
+        Self::new(api::group_and_version(api_version).0, kind, name)
     }
 
     /// Whether it is of this group and kind.
@@ -70,6 +71,12 @@ impl<'a> Workload<'a> {
 impl<'a> From<&'a OwnerReference> for Workload<'a> {
     fn from(owner: &'a OwnerReference) -> Self {
         Self::new(owner.group(), &owner.kind, &owner.name)
+    }
+}
+
+impl<'a> From<&'a podunavailablebudget::TargetReference> for Workload<'a> {
+    fn from(target: &'a podunavailablebudget::TargetReference) -> Self {
+        Self::referenced(&target.api_version, &target.kind, &target.name)
     }
 }
 

@@ -78,7 +78,7 @@ fn owners<'a, W: Workload>(
     namespace: &'a str,
     references: &'a [OwnerReference],
 ) -> impl Iterator<Item = Name> + 'a {
-    let group = W::API_VERSION.split_once('/').map_or("", |(group, _)| group);
+    let (group, _) = api::group_and_version(W::API_VERSION);
     let ours = move |owner: &&OwnerReference| owner.kind == W::KIND && owner.group() == group;
     references.iter().filter(ours).map(move |owner| (namespace.to_owned(), owner.name.clone()))
 }

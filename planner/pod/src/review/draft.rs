@@ -371,11 +371,11 @@ pub(crate) fn not_a_pod(problem: &dyn std::fmt::Display) -> Denial {
 fn group_and_version(api_version: Option<Text<'_>>) -> (Cow<'_, str>, Cow<'_, str>) {
     match text_or_empty(api_version) {
         Cow::Borrowed(text) => {
-            let (group, version) = text.split_once('/').unwrap_or(("", text));
+            let (group, version) = api::group_and_version(text);
             (group.into(), version.into())
         }
         Cow::Owned(text) => {
-            let (group, version) = text.split_once('/').unwrap_or(("", &text));
+            let (group, version) = api::group_and_version(&text);
             (group.to_owned().into(), version.to_owned().into())
         }
     }
