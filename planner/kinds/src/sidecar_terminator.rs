@@ -180,11 +180,10 @@ fn main_containers(pod: &ObservedPod) -> impl Iterator<Item = &Container> {
     pod.spec.containers.iter().filter(|container| !Kind::of(container).is_sidecar())
 }
 
-/// All have ended, and where the kubelet would start them again, with success.
+/// All have ended, and the kubelet starts none of them again.
 fn main_containers_are_done(pod: &ObservedPod) -> bool {
-    let must_succeed = &*pod.spec.restart_policy == "OnFailure";
     let done = |container: &Container| {
-        terminated(pod, &container.name).is_some_and(|terminated| !must_succeed || terminated.exit_code == 0)
+        pod.container_status(&container.name).is_some_and(|status| pod.has_ended_for_good(status))
     };
     pod.status.container_statuses.len() == pod.spec.containers.len()
         && main_containers(pod).next().is_some()

@@ -25,7 +25,7 @@ use api::labels::LIFECYCLE_STATE;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::lifecycle_state::State as LifecycleState;
-use crate::observed::{Container, ObservedPod, Resources};
+use crate::observed::{Container, ContainerStatus, ObservedPod, Resources};
 use crate::write::{PodWrite, Target};
 
 mod batch;
@@ -227,7 +227,8 @@ fn end_grace(
 
 fn next_batch(pod: &ObservedPod, mut state: State, rules: &Rules, now: Timestamp) -> Refresh {
     let required = state.pre_check_before_next.iter().flat_map(|check| &check.containers_required_ready);
-    let ready = |name: &str| pod.container_status(name).is_some_and(|status| status.ready);
+    let is_past = |status: &ContainerStatus| status.ready || pod.has_ended_for_good(status);
+    let ready = |name: &str| pod.container_status(name).is_some_and(is_past);
     if let Some(name) = required.into_iter().find(|name| !ready(name)) {
         return Refresh::waiting(Incomplete::NotReady(name.clone()));
     }

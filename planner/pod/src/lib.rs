@@ -6,6 +6,7 @@
 //!   disruption         a request that removes or changes a running Pod, as admission gets it
 //!   observed, write    a Pod as controllers remember it, and what they change in it
 //!   node_fit           on which Nodes a Pod may run
+//!   restart_policy     whether a container runs again
 //!   selector           which Pods the selector of an object means
 //!   revision_labels    how a Pod says at which revision it is
 //!   lifecycle          the states of a Pod's life and the hooks that hold it; lifecycle_state: the states alone
@@ -30,6 +31,7 @@ pub mod observed;
 pub mod placement;
 pub mod readiness_gate;
 mod ready_condition;
+pub mod restart_policy;
 pub mod review;
 pub mod revision_labels;
 pub mod selector;

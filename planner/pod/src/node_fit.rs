@@ -286,11 +286,16 @@ impl Toleration {
     pub fn tolerates(&self, taint: &Taint) -> bool {
         let key = self.key.as_deref().unwrap_or_default();
         let effect = self.effect.as_deref().unwrap_or_default();
+        let value = self.value.as_deref().unwrap_or_default();
+        // Kubernetes compares numbers that are written as it writes them alone.
+        let number = |text: &str| text.parse::<i64>().ok().filter(|number| number.to_string() == text);
         (effect.is_empty() || *effect == *taint.effect)
             && (key.is_empty() || *key == *taint.key)
             && match self.operator.as_deref().unwrap_or_default() {
-                "" | "Equal" => !key.is_empty() && self.value.as_deref().unwrap_or_default() == &*taint.value,
+                "" | "Equal" => !key.is_empty() && value == &*taint.value,
                 "Exists" => true,
+                "Lt" => number(&taint.value).zip(number(value)).is_some_and(|(taint, bound)| taint < bound),
+                "Gt" => number(&taint.value).zip(number(value)).is_some_and(|(taint, bound)| taint > bound),
                 _ => false,
             }
     }
@@ -347,7 +352,21 @@ mod tests {
             (json!({"key": "gpu", "operator": "Exists", "effect": "NoExecute"}), false),
             (json!({"key": "gpu", "operator": "Equal", "value": "yes", "effect": "NoSchedule"}), true),
             (json!({"value": "yes"}), false),
+            (json!({"key": "gpu", "operator": "Lt", "value": "9"}), false),
+            (json!({"key": "gpu", "operator": "Near", "value": "yes"}), false),
         ] {
+            let read: Toleration = serde_json::from_value(toleration.clone()).unwrap();
+            assert_eq!(read.tolerates(&taint), expected, "{toleration}");
+        }
+        let taint = Taint { value: "8".into(), ..taint };
+        for (operator, value, expected) in [
+            ("Lt", "9", true),
+            ("Lt", "8", false),
+            ("Gt", "7", true),
+            ("Gt", "8", false),
+            ("Lt", "09", false),
+        ] {
+            let toleration = json!({"key": "gpu", "operator": operator, "value": value});
             let read: Toleration = serde_json::from_value(toleration.clone()).unwrap();
             assert_eq!(read.tolerates(&taint), expected, "{toleration}");
         }

@@ -11,6 +11,7 @@ use jiff::Timestamp;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
 
+use crate::restart_policy::{RestartRule, ends_for_good};
 use values::json;
 use values::selector::Labels;
 
@@ -139,9 +140,12 @@ pub struct Container {
     /// The container's image.
     #[serde(deserialize_with = "or_default")]
     pub image: Arc<str>,
-    /// `Always` makes an init container a native sidecar.
+    /// `Always` makes an init container a native sidecar. That of another container counts before the Pod's.
     #[serde(deserialize_with = "or_default")]
     pub restart_policy: Box<str>,
+    /// After which exit codes it starts again, whatever the policies say.
+    #[serde(deserialize_with = "or_default")]
+    pub restart_policy_rules: Box<[RestartRule]>,
     /// Variables that some rule reads: those of Kruise, and those filled from labels or annotations.
     #[serde(deserialize_with = "variables")]
     pub env: Box<[Variable]>,
@@ -574,6 +578,14 @@ impl ObservedPod {
     /// The container of this name in `spec.containers`.
     pub fn container(&self, name: &str) -> Option<&Container> {
         self.spec.containers.iter().find(|container| &*container.name == name)
+    }
+
+    /// The container in `spec.containers` of this status has ended and does not run again.
+    pub fn has_ended_for_good(&self, status: &ContainerStatus) -> bool {
+        status.state.terminated.as_ref().zip(self.container(&status.name)).is_some_and(|(end, container)| {
+            let Container { restart_policy, restart_policy_rules, .. } = container;
+            ends_for_good(restart_policy_rules, restart_policy, &self.spec.restart_policy, end.exit_code)
+        })
     }
 
     /// The status of the container of this name.

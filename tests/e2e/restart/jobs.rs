@@ -76,8 +76,6 @@ async fn scenario_34_what_may_not_be_added_is_refused() {
     let path = "ephemeralContainers[0].ports: Forbidden: cannot be set for an Ephemeral Container";
     assert_eq!(answer.0, 400);
     assert!(message(&answer).contains(path), "{answer:?}");
-    let policy = create(client, with(json!({"imagePullPolicy": "Sometimes"})), "").await;
-    assert!(policy.0 == 400 && message(&policy).contains("imagePullPolicy: Unsupported value"), "{policy:?}");
     let expression = json!([{"key": "app", "operator": "Like", "values": ["web"]}]);
     let selector =
         site.job("bad", &json!({"selector": {"matchLabels": null, "matchExpressions": expression}}));

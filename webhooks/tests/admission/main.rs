@@ -10,6 +10,7 @@ mod fuzz;
 mod http_contract;
 mod images;
 mod names;
+mod newer;
 mod panics;
 mod persistentpodstate;
 mod pod_steps;

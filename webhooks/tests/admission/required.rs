@@ -158,7 +158,7 @@ fn united_deployments(version: &str) -> Vec<Value> {
 }
 
 /// Whole specs of a kind, which hold together every member that is required anywhere.
-fn specs(kind: &str, version: &str) -> Vec<Value> {
+pub(crate) fn specs(kind: &str, version: &str) -> Vec<Value> {
     match kind {
         "AdvancedCronJob" => {
             let lists = image_jobs(&json!({"images": ["nginx"]})).into_iter();
@@ -265,7 +265,12 @@ fn missing(value: &Value, demand: &Demand, path: &str) -> Option<String> {
 }
 
 /// The object as it would be stored, or why it is refused.
-async fn admitted(on: &Admission, kind: &str, object: &Value, demand: &Demand) -> Result<Value, String> {
+pub(crate) async fn admitted(
+    on: &Admission,
+    kind: &str,
+    object: &Value,
+    demand: &Demand,
+) -> Result<Value, String> {
     let lower = kind.to_lowercase();
     let version = object["apiVersion"].as_str().unwrap().rsplit('/').next().unwrap();
     let send = async |verb: &str, object: &Value| {

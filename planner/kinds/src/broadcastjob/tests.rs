@@ -258,6 +258,13 @@ fn a_job_that_never_completes_serves_new_nodes() {
 fn pods_that_restart_too_often_count_as_failed_and_do_not_go_on() {
     let spec =
         json!({"template": {"spec": {"restartPolicy": "OnFailure"}}, "failurePolicy": {"restartLimit": 2}});
+    restarts_count(spec);
+    let container = json!({"name": "main", "image": "a", "restartPolicy": "OnFailure"});
+    let own = json!({"restartPolicy": "Never", "containers": [container]});
+    restarts_count(json!({"template": {"spec": own}, "failurePolicy": {"restartLimit": 2}}));
+}
+
+fn restarts_count(spec: Value) {
     let mut fleet = Fleet::job(2, spec);
     fleet.step();
     fleet.kubelet();

@@ -166,7 +166,12 @@ fn classify(pod: &ObservedPod, restart_limit: i32) -> Class {
         _ => {}
     }
     let statuses = pod.status.init_container_statuses.iter().chain(&pod.status.container_statuses);
-    let restarts: i64 = statuses.map(|status| i64::from(status.restart_count)).sum();
-    let is_broken = &*pod.spec.restart_policy == "OnFailure" && restarts > i64::from(restart_limit);
+    let counted = statuses.filter(|status| {
+        let mut containers = pod.spec.init_containers.iter().chain(&*pod.spec.containers);
+        &*pod.spec.restart_policy == "OnFailure"
+            || containers.any(|it| *it.name == *status.name && &*it.restart_policy == "OnFailure")
+    });
+    let restarts = counted.map(|status| i64::from(status.restart_count)).reduce(|sum, more| sum + more);
+    let is_broken = restarts.is_some_and(|restarts| restarts > i64::from(restart_limit));
     if is_broken { Class::Broken } else { Class::Active }
 }

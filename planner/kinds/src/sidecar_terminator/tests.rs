@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use super::*;
 
 const EXIT: &str = "KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT=True";
@@ -73,10 +75,17 @@ fn a_sidecar_is_killed_once_the_main_container_is_done_however_it_ended() {
 fn pods_that_are_not_due_are_left_alone() {
     let main = |exit| ("main", &[][..], exit);
     let sidecar = ("s", &[EXIT][..], None);
+    let own = |of_pod: &str, policy: &str, exit| {
+        let mut pod = pod(of_pod, "Running", &[main(Some(exit)), sidecar]);
+        Arc::make_mut(&mut pod.spec.containers)[0].restart_policy = policy.into();
+        pod
+    };
+    assert!(is_due(&own("OnFailure", "Never", 1)));
     for (why, pod) in [
         ("the main container runs", pod("Never", "Running", &[main(None), sidecar])),
         ("the kubelet starts it again", pod("OnFailure", "Running", &[main(Some(1)), sidecar])),
         ("it is no job", pod("Always", "Running", &[main(Some(0)), sidecar])),
+        ("its own policy has the kubelet start it again", own("Never", "OnFailure", 1)),
         ("it has not started", pod("Never", "Pending", &[main(Some(0)), sidecar])),
         ("there is no sidecar", pod("Never", "Running", &[main(Some(0))])),
         ("all sidecars have ended", pod("Never", "Running", &[main(Some(0)), ("s", &[EXIT], Some(0))])),

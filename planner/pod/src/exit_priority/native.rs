@@ -43,12 +43,20 @@ pub(super) fn impossible(spec: &RawObject<'_>, request: &Request) -> Option<Stri
         ));
     }
     let containers = value(spec, "containers");
-    let containers = containers.as_array().into_iter().flatten().map(|container| {
+    let exit = |container: &Value| request.of(container["name"].as_str().unwrap_or_default());
+    let all = || containers.as_array().into_iter().flatten();
+    let lowest = all().map(exit).min()?;
+    if let Some(own) = all().find(|it| exit(it) > lowest && !it["restartPolicy"].is_null()) {
+        let name = string(own["name"].as_str().unwrap_or_default());
+        return Some(format!(
+            "container {name} has a restartPolicy of its own, and native sidecars always restart"
+        ));
+    }
+    let containers = all().map(|container| {
         let name = container["name"].as_str().unwrap_or_default();
-        (name, request.of(name), launch(container))
+        (name, exit(container), launch(container))
     });
     let containers: Vec<(&str, i32, i64)> = containers.collect();
-    let lowest = containers.iter().map(|(_, exit, _)| *exit).min()?;
     let staying = containers.iter().filter(|(_, exit, _)| *exit == lowest);
     let (first, earliest) =
         staying.map(|(name, _, launch)| (*name, *launch)).max_by_key(|(_, launch)| *launch)?;

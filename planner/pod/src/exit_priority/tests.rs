@@ -379,7 +379,9 @@ fn a_mode_that_is_not_possible_is_refused_where_the_pod_chose_it() {
             pod["spec"]["containers"][usize::try_from(index).unwrap()]["env"] = barrier;
         }
     });
+    let own = native(|pod| pod["spec"]["containers"][2]["restartPolicy"] = json!("Never"));
     for (pod, detail) in [
+        (own, r#"container "envoy" has a restartPolicy of its own, and native sidecars always restart"#),
         (as_listed, r#"container "envoy" would start before "main", which their launch priorities forbid"#),
         (
             gate,
@@ -393,7 +395,10 @@ fn a_mode_that_is_not_possible_is_refused_where_the_pod_chose_it() {
             format!("metadata.annotations[{MODE}]: Invalid value: \"NativeSidecar\": {detail}")
         );
     }
-    assert_eq!(validate(&mutated(&native(|_| {})).to_string(), &FeatureGates::default()), Verdict::allow());
+    let other = native(|pod| pod["spec"]["containers"][0]["restartPolicy"] = json!("Never"));
+    for pod in [native(|_| {}), other] {
+        assert_eq!(validate(&mutated(&pod).to_string(), &FeatureGates::default()), Verdict::allow());
+    }
 }
 
 #[test]

@@ -97,14 +97,14 @@ pub(super) fn batch_completed(pod: &ObservedPod, state: &State, rules: &Rules) -
     outdated.map_or(Ok(()), |(name, _)| Err(Incomplete::Image(name.clone())))
 }
 
-/// The container runs the image that the Pod asks for.
+/// The container runs the image that the Pod asks for, or will not run again.
 ///
 /// The name of the image says so. Else the container must be another one than before, by its content or, for
 /// another tag of the same content, by its restarts. One that restarted with the old image is another one
 /// too: so this holds only where the kubelet knows of the new one, as far as it tells.
 fn runs_new_image(pod: &ObservedPod, state: &State, status: &ContainerStatus, last: &LastStatus) -> bool {
     let image = pod.container(&status.name).map_or("", |container| &container.image);
-    if normalised(&status.image) == normalised(image) {
+    if normalised(&status.image) == normalised(image) || pod.has_ended_for_good(status) {
         return true;
     }
     let restarted = || {

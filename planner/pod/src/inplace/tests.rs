@@ -4,6 +4,7 @@ use super::*;
 use api::features::FeatureGates;
 use serde_json::{Value, json};
 
+use crate::observed::{ContainerState, Terminated};
 use crate::revision_labels::RevisionLabels;
 use crate::template::comparison::canonical;
 use values::canonical::Unknown;
@@ -162,6 +163,17 @@ fn a_grace_period_of_another_revision_ends_without_a_change() {
     apply(&refresh(&pod, &RULES, now()).unwrap().writes, &mut pod);
     assert!(!in_grace(&pod));
     assert_eq!(&*pod.spec.containers[0].image, "nginx:1.25");
+}
+
+#[test]
+fn a_container_that_has_ended_for_good_is_not_waited_for() {
+    let mut pod = pod();
+    apply(&start(&pod, &image_change(0), &RULES, now()).writes, &mut pod);
+    let terminated = Some(Terminated { exit_code: 0 });
+    pod.status.container_statuses[0].state = ContainerState { terminated, ..ContainerState::default() };
+    assert_eq!(completed(&pod, &RULES), Err(Incomplete::Image("main".to_owned())));
+    Arc::make_mut(&mut pod.spec.containers)[0].restart_policy = "OnFailure".into();
+    assert_eq!(completed(&pod, &RULES), Ok(()));
 }
 
 #[test]

@@ -9,6 +9,7 @@ use api::environment::CONTAINER_BARRIER;
 use serde::Deserialize;
 
 use super::{barrier_key, barrier_name};
+use crate::restart_policy::{RestartRule, ends_for_good};
 use values::json_patch::string;
 
 /// The parts of a Pod that decide.
@@ -116,10 +117,12 @@ impl PodFacts {
         let statuses = status.container_statuses.unwrap_or_default();
         let spec = pod.spec.unwrap_or_default();
         let policy = spec.restart_policy.unwrap_or_default();
-        let is_past = |status: &ContainerStatus| status.ready || status.has_ended(&policy);
-        let waits = |name: &str| !statuses.iter().any(|status| status.name == name && is_past(status));
+        let is_past = |status: &ContainerStatus, container: &Container| {
+            status.name == container.name && (status.ready || container.has_ended(status, &policy))
+        };
         let containers = spec.containers.unwrap_or_default();
-        let waiting = containers.iter().filter(|container| waits(&container.name));
+        let waiting =
+            containers.iter().filter(|container| !statuses.iter().any(|status| is_past(status, container)));
         let mut conditions = status.conditions.iter().flatten();
         let completed = pod.metadata.annotations.iter().flatten();
         let mut completed = completed.filter(|(key, _)| *key == CONTAINER_LAUNCH_PRIORITY_COMPLETED);
@@ -221,10 +224,13 @@ struct Spec {
 }
 
 #[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct Container {
     #[serde(default)]
     name: String,
     env: Option<Vec<Variable>>,
+    restart_policy: Option<String>,
+    restart_policy_rules: Option<Vec<RestartRule>>,
 }
 
 #[derive(Deserialize)]
@@ -283,15 +289,16 @@ struct Terminated {
     exit_code: i32,
 }
 
-impl ContainerStatus {
-    /// It will not run again under this restart policy of its Pod.
-    fn has_ended(&self, policy: &str) -> bool {
-        let terminated = self.state.as_ref().and_then(|state| state.terminated.as_ref());
-        terminated.is_some_and(|end| policy == "Never" || policy == "OnFailure" && end.exit_code == 0)
-    }
-}
-
 impl Container {
+    /// It will not run again under this restart policy of its Pod.
+    fn has_ended(&self, status: &ContainerStatus, of_pod: &str) -> bool {
+        let terminated = status.state.as_ref().and_then(|state| state.terminated.as_ref());
+        let (rules, own) = (self.restart_policy_rules.as_deref(), self.restart_policy.as_deref());
+        terminated.is_some_and(|end| {
+            ends_for_good(rules.unwrap_or_default(), own.unwrap_or_default(), of_pod, end.exit_code)
+        })
+    }
+
     fn priority(&self) -> Option<i64> {
         let barrier = self.env.iter().flatten().rev().find(|variable| variable.name == CONTAINER_BARRIER)?;
         barrier.value_from.as_ref()?.config_map_key_ref.as_ref()?.key.strip_prefix("p_")?.parse().ok()
@@ -334,7 +341,7 @@ mod tests {
     /// A container of a Job that has done its work would be waited for forever.
     #[test]
     fn a_container_that_has_ended_for_good_is_not_waited_for() {
-        let waiting = |policy: &str, code: i32| {
+        let waiting = |policy: &str, own: &str, code: i32| {
             let env = |key: &str| {
                 format!(
                     r#"[{{"name":"KRUISE_CONTAINER_BARRIER","valueFrom":{{"configMapKeyRef":{{"name":"b","key":"{key}"}}}}}}]"#
@@ -342,7 +349,7 @@ mod tests {
             };
             let pod = format!(
                 r#"{{"metadata":{{"namespace":"shop","name":"job","uid":"u"}},"spec":{{"restartPolicy":"{policy}","containers":[
-                    {{"name":"main","env":{}}},{{"name":"aside","env":{}}}]}},"status":{{"containerStatuses":[
+                    {{"name":"main",{own}"env":{}}},{{"name":"aside","env":{}}}]}},"status":{{"containerStatuses":[
                     {{"name":"main","ready":false,"state":{{"terminated":{{"exitCode":{code}}}}}}},
                     {{"name":"aside","ready":false,"state":{{"waiting":{{}}}}}}]}}}}"#,
                 env("p_5"),
@@ -350,14 +357,18 @@ mod tests {
             );
             PodFacts::read(&pod).unwrap().waiting.into_iter().collect::<Vec<_>>()
         };
-        for (policy, code, expected) in [
-            ("Never", 0, vec![0]),
-            ("Never", 1, vec![0]),
-            ("OnFailure", 0, vec![0]),
-            ("OnFailure", 1, vec![0, 5]),
-            ("Always", 0, vec![0, 5]),
+        let rules = r#""restartPolicy":"Never","restartPolicyRules":[{"action":"Restart","exitCodes":{"operator":"In","values":[42]}}],"#;
+        for (policy, own, code, expected) in [
+            ("Never", "", 0, vec![0]),
+            ("Never", "", 1, vec![0]),
+            ("OnFailure", "", 0, vec![0]),
+            ("OnFailure", "", 1, vec![0, 5]),
+            ("Always", "", 0, vec![0, 5]),
+            ("Always", r#""restartPolicy":"Never","#, 1, vec![0]),
+            ("Always", rules, 1, vec![0]),
+            ("Always", rules, 42, vec![0, 5]),
         ] {
-            assert_eq!(waiting(policy, code), expected, "{policy} {code}");
+            assert_eq!(waiting(policy, own, code), expected, "{policy} {own} {code}");
         }
     }
 

@@ -4,28 +4,21 @@ use std::collections::HashSet;
 
 use super::limits::validate_range;
 use super::names;
-use super::node::{Node, invalid, quantity, require_one_of, require_text};
+use super::node::{Node, invalid, quantity, require_text};
 use super::volumes::validate_volumes;
 use values::field::FieldError;
 
-/// The fields that ephemeral containers may have.
-const EPHEMERAL_FIELDS: [&str; 16] = [
-    "name",
-    "image",
-    "command",
-    "args",
-    "workingDir",
-    "envFrom",
-    "env",
-    "volumeMounts",
-    "volumeDevices",
-    "terminationMessagePath",
-    "terminationMessagePolicy",
-    "imagePullPolicy",
-    "securityContext",
-    "stdin",
-    "stdinOnce",
-    "tty",
+/// The fields of containers that ephemeral ones may not have.
+const NOT_EPHEMERAL: [&str; 9] = [
+    "ports",
+    "resources",
+    "resizePolicy",
+    "restartPolicy",
+    "restartPolicyRules",
+    "livenessProbe",
+    "readinessProbe",
+    "startupProbe",
+    "lifecycle",
 ];
 
 /// Checks the containers and init containers of a Pod, and its volumes on the way.
@@ -50,9 +43,9 @@ pub(super) fn validate_ephemeral_containers(
         validate_container(&container, allow_privileged, &mut names, errors);
         validate_image_padding(&container, errors);
         let fields = container.value().as_object().into_iter().flatten();
-        for (field, value) in fields.filter(|(field, _)| *field != "targetContainerName") {
+        for (field, value) in fields.filter(|(field, _)| NOT_EPHEMERAL.contains(&field.as_str())) {
             let is_unset = value.is_null() || (field == "resources" && container.count(field) == 0);
-            if !is_unset && !EPHEMERAL_FIELDS.contains(&field.as_str()) {
+            if !is_unset {
                 errors.push(FieldError::forbidden(
                     container.at(field),
                     "cannot be set for an Ephemeral Container",
@@ -98,8 +91,6 @@ fn validate_container<'a>(
         }
     }
     require_text(container, "image", errors);
-    require_one_of(container, "imagePullPolicy", &["Always", "IfNotPresent", "Never"], errors);
-    require_one_of(container, "terminationMessagePolicy", &["File", "FallbackToLogsOnError"], errors);
     for port in container.list("ports") {
         match port.integer("containerPort") {
             0 => errors.push(FieldError::required(port.at("containerPort"), "")),

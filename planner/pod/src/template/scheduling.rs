@@ -1,4 +1,4 @@
-//! Where the Pods of a subset may run: terms of Nodes, and tolerations.
+//! Where the Pods of a subset may run: terms of Nodes, and tolerations. What a newer Kubernetes may know is left to the cluster.
 
 use super::metadata::validate_label_name;
 use super::names;
@@ -44,11 +44,11 @@ fn validate_node_requirement(requirement: &Node<'_>, strict: bool, errors: &mut 
             path.clone(),
             "must be specified single value when `operator` is 'Lt' or 'Gt'",
         )),
-        "In" | "NotIn" | "Exists" | "DoesNotExist" | "Gt" | "Lt" => {}
-        operator => {
+        "" => {
             let message = "not a valid selector operator";
-            errors.push(FieldError::invalid(requirement.at("operator"), operator, message));
+            errors.push(FieldError::invalid(requirement.at("operator"), "", message));
         }
+        _ => {}
     }
     validate_label_name(requirement.text("key"), &requirement.at("key"), errors);
     if strict {
@@ -61,15 +61,15 @@ fn validate_node_requirement(requirement: &Node<'_>, strict: bool, errors: &mut 
 fn validate_node_field(requirement: &Node<'_>, errors: &mut Vec<FieldError>) {
     let values = requirement.texts("values");
     match requirement.text("operator") {
-        "In" | "NotIn" if values.len() == 1 => {}
-        "In" | "NotIn" => errors.push(FieldError::required(
+        "In" | "NotIn" if values.len() != 1 => errors.push(FieldError::required(
             requirement.at("values"),
             "must be only one value when `operator` is 'In' or 'NotIn' for node field selector",
         )),
-        operator => {
+        "" => {
             let message = "not a valid selector operator";
-            errors.push(FieldError::invalid(requirement.at("operator"), operator, message));
+            errors.push(FieldError::invalid(requirement.at("operator"), "", message));
         }
+        _ => {}
     }
     match requirement.text("key") {
         "metadata.name" => {
@@ -77,7 +77,8 @@ fn validate_node_field(requirement: &Node<'_>, errors: &mut Vec<FieldError>) {
                 invalid(&requirement.at("values").index(index), value, names::dns_subdomain(value), errors);
             }
         }
-        key => errors.push(FieldError::invalid(requirement.at("key"), key, "not a valid field selector key")),
+        "" => errors.push(FieldError::invalid(requirement.at("key"), "", "not a valid field selector key")),
+        _ => {}
     }
 }
 
@@ -110,12 +111,7 @@ pub fn validate_tolerations<'a>(tolerations: impl Iterator<Item = Node<'a>>, err
                 let message = "value must be empty when `operator` is 'Exists'";
                 errors.push(FieldError::invalid(path, value, message));
             }
-            "Exists" => {}
-            _ => errors.push(FieldError::not_supported(path, operator, &["Equal", "Exists"])),
-        }
-        if !matches!(effect, "" | "NoSchedule" | "PreferNoSchedule" | "NoExecute") {
-            let supported = &["NoSchedule", "PreferNoSchedule", "NoExecute"];
-            errors.push(FieldError::not_supported(toleration.at("effect"), effect, supported));
+            _ => {}
         }
     }
 }
