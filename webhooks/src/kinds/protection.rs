@@ -49,7 +49,7 @@ pub(crate) async fn validate(
     }
 }
 
-/// Validates a create or an update of the kinds of ours, and tells of a protection that is not understood.
+/// Validates a create or an update of the kinds of ours, and reports a protection that is not understood.
 async fn written(kind: Kind, write: &Write<'_>, request: &Request<'_>) -> Verdict {
     let mut verdict = match kind {
         Kind::CloneSet => cloneset::validate(write).await,
