@@ -223,7 +223,8 @@ accepted! {
     controller_cache_sync_timeout rest_config_qps rest_config_burst
     expectation_timeout rate_limiter_base_delay
     rate_limiter_max_delay rate_limiter_qps rate_limiter_bucket_size disable_no_deepcopy vmodule
-    log_flush_frequency logtostderr alsologtostderr stderrthreshold log_dir log_file log_file_max_size
+    log_flush_frequency log_text_split_stream log_text_info_buffer_size log_json_split_stream
+    log_json_info_buffer_size logtostderr alsologtostderr stderrthreshold log_dir log_file log_file_max_size
     add_dir_header skip_headers skip_log_headers one_output log_backtrace_at
 }
 

@@ -119,6 +119,8 @@ mod tests {
         for flags in [
             &["-v=5", "--enable-leader-election", "--metrics-addr=:0", "--logtostderr=true"][..],
             &["--log_dir=/log", "--log_file_max_size=1", "--skip_headers", "--sync-period", "10h"],
+            &["--log-text-split-stream", "--log-text-info-buffer-size=1Mi", "--log-json-split-stream=true"],
+            &["--log-json-info-buffer-size", "0", "--log-flush-frequency=5s", "--logging-format=json"],
             &["--add_dir_header=true", "--one_output", "--log_backtrace_at=:0", "--enable-leader-election=1"],
             &["--allow-privileged=F", "--cloneset-workers=5", "--rate-limiter-qps=10", "-v", "4"],
         ] {

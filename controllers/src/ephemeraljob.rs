@@ -12,7 +12,7 @@ use cluster::watched::Key;
 use cluster::write::{self, PatchKind, deletion, unless_outdated};
 use futures::future::join_all;
 use k8s_openapi::api::core::v1::ObjectReference;
-use kinds::ephemeraljob::step::{Injection, Step, Work, is_over, refused, step};
+use kinds::ephemeraljob::step::{Injection, Step, Work, is_over, not_removed, refused, step};
 use kinds::ephemeraljob::trigger;
 use kube::Client;
 use pod::observed::ObservedPod;
@@ -115,7 +115,15 @@ impl Controller {
     ) -> Result<Option<Next>, ReconcileError> {
         match step(job, pods, now().now) {
             Step::Wait(rest) => Ok(Some(rest.map_or(Next::Done, Next::After))),
-            Step::Job(patch) => self.write(job, "", patch).await,
+            Step::Job(patch) => {
+                let written = self.write(job, "", patch).await;
+                if let Err(error) = &written
+                    && job.metadata.deletion_timestamp.is_some()
+                {
+                    self.event_sender.tell(job.reference(&JOBS), not_removed(&error.message()));
+                }
+                written
+            }
             Step::Delete => {
                 let path = JOBS.namespaced(job.namespace()).name(job.name());
                 unless_outdated(write::delete(&self.client, &path, deletion(job.uid(), None)).await)?;

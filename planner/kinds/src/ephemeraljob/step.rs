@@ -94,6 +94,11 @@ fn work(job: &EphemeralJob, pods: &[Arc<ObservedPod>], now: Timestamp) -> Work {
     Work { status, injections, next }
 }
 
+/// What to tell where a job that is deleted can't go.
+pub fn not_removed(error: &str) -> Event {
+    warning("RemoveFailed", error.to_owned())
+}
+
 /// What to tell where containers can't be added to a Pod.
 pub fn refused(error: &str) -> Event {
     warning("CreateFailed", error.to_owned())

@@ -20,6 +20,7 @@ use crate::workload::recipe::{claim_names, claim_volumes, likely_claims};
 use crate::workload::revision::StoredRevision;
 use crate::workload::snapshot::Snapshot;
 use pod::observed::{ObservedPod, Pairs};
+use values::event::{Event, warning};
 use values::quantity::{Format, Quantity};
 
 /// The condition of a claim whose volume has grown, and whose file system grows with the next Pod.
@@ -275,12 +276,13 @@ impl<'a> Claims<'a> {
     /// The writes with which the claims of this ordinal grow, or why one can't.
     ///
     /// # Errors
-    /// A claim of another shape, or of a StorageClass that allows no expansion.
+    /// A claim of another shape, of which an Event tells, or of a StorageClass that allows no expansion.
     pub(super) fn grow(
         &self,
         snapshot: &Snapshot<'_, StatefulSet>,
         ordinal: i32,
         pod: &str,
+        events: &mut Vec<Event>,
     ) -> Result<Vec<Action>, String> {
         let mut actions = Vec::new();
         for (template, claim) in self.of_ordinal(ordinal) {
@@ -290,9 +292,10 @@ impl<'a> Claims<'a> {
             }
             let name = &claim.metadata.name;
             if !fit.same_shape {
-                return Err(format!(
-                    "can not patch pvc {name}: contains diff other than spec resource, wait pvc to be deleted"
-                ));
+                let problem =
+                    format!("pvc {name}: contains diff other than spec resource, wait pvc to be deleted");
+                events.push(warning("FailedUpdatePVC", format!("failed to update {problem}")));
+                return Err(format!("can not patch {problem}"));
             }
             if let Some(class) = &claim.spec.storage_class_name {
                 match snapshot.storage_classes.named(class) {

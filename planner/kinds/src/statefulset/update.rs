@@ -343,7 +343,8 @@ pub(super) fn next_new_pod(working: &Working<'_>) -> Option<Timestamp> {
 }
 
 fn grow(working: &Working<'_>, slot: &Slot<'_>, step: &mut UpdateStep) {
-    match working.claims.grow(working.snapshot, slot.ordinal, &slot_name(working, slot)) {
+    let name = slot_name(working, slot);
+    match working.claims.grow(working.snapshot, slot.ordinal, &name, &mut step.events) {
         Ok(actions) => step.actions.extend(actions),
         Err(problem) => drop(step.problem.get_or_insert(problem)),
     }

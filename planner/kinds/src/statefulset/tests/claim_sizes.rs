@@ -1,6 +1,7 @@
 use super::*;
 use crate::workload::storage_class::StorageClass;
 use pod::write::condition;
+use values::event::warning;
 
 fn resizing(replicas: i32, more: serde_json::Value) -> Fleet {
     let mut spec = in_place(json!({}));
@@ -158,6 +159,10 @@ fn sharp_edge_18_a_claim_of_another_shape_is_told_and_its_pod_counts_as_availabl
     let expected =
         "can not patch pvc www-web-2: contains diff other than spec resource, wait pvc to be deleted";
     assert_eq!(plan.problems.update.as_deref(), Some(expected));
+    let told = plan.events.iter().find(|event| event.message.contains("www-web-2"));
+    let expected =
+        "failed to update pvc www-web-2: contains diff other than spec resource, wait pvc to be deleted";
+    assert_eq!(told, Some(&warning("FailedUpdatePVC", expected.to_owned())));
     assert!(!plan.explanation.is_moving);
 }
 
