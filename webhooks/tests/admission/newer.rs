@@ -31,11 +31,13 @@ fn renew(value: &mut Value) {
                 other["imagePullPolicy"] = json!("IfNewer");
                 other["terminationMessagePolicy"] = json!("Both");
                 containers.push(other);
-                let init = json!([container("once", "Never"), container("proxy", "Always")]);
-                members.insert("initContainers".to_owned(), init);
+                let mut init = vec![container("once", "Never")];
+                // What a Pod has alone: native sidecars of a SidecarSet are not updated.
                 if members.contains_key("restartPolicy") {
+                    init.push(container("proxy", "Always"));
                     members.insert("tolerations".to_owned(), tolerations);
                 }
+                members.insert("initContainers".to_owned(), init.into());
             }
         }
         _ => {}
