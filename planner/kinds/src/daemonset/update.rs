@@ -222,7 +222,7 @@ fn choose_within_unavailable<'w, 'a>(
         } else if let Some(new) = new {
             // One that prepares for its end is not available either: its Node counts once.
             unavailable += usize::from(!new.member.is_available);
-            let may_begin = is_its_turn && place.fit.should_run && updates.can_begin(&new.member);
+            let may_begin = is_its_turn && slot.fit.should_run && updates.can_begin(&new.member);
             let list = if new.member.is_serving { &mut candidates } else { &mut choice.pods };
             list.extend((may_begin && policy.gives_up(&new.member)).then_some(new));
         } else if let Some(old) = old {

@@ -282,7 +282,7 @@ impl<'w, 'a> Policy<'w, 'a> {
         self.rules.labels.is_at(member.pod, self.target.name())
     }
 
-    /// Tells of a resize that its Node can't do.
+    /// Reports a resize that its Node can't do.
     fn tell_of(&self, member: &Member<'_>, incomplete: &Incomplete, step: &mut UpdateStep) {
         let Incomplete::Resize(problem) = incomplete else { return };
         let (name, revision) = (member.name(), self.target.name());

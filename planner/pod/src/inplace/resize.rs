@@ -1,4 +1,4 @@
-//! What the kubelet tells of a resize that it can't do (docs/behaviour/in-place-update.md#a-resize-that-cant-be-done).
+//! What the kubelet says about a resize that it can't do (docs/behaviour/in-place-update.md#a-resize-that-cant-be-done).
 
 use std::fmt;
 
@@ -40,7 +40,7 @@ impl fmt::Display for ResizeProblem {
 }
 
 impl ResizeProblem {
-    /// What the conditions of the Pod tell of its present spec.
+    /// What the conditions of the Pod say about its present spec.
     pub(super) fn of(pod: &ObservedPod) -> Option<Self> {
         // Until then they are about an earlier one.
         if !pod.spec_is_observed() {
