@@ -48,13 +48,6 @@ pub(super) fn plan(working: &Working<'_>) -> Update {
             updates.specify_delete(member, target, &mut step);
         }
     }
-    // They count as unavailable since their update began: that they go takes nothing away.
-    let stuck = working.members.iter().filter(|member| {
-        may_begin(working) && !member.is_leaving() && updates.can_begin(member) && policy.gives_up(member)
-    });
-    for member in stuck {
-        updates.specify_delete(member, target, &mut step);
-    }
     Update { step, difference }
 }
 
@@ -70,12 +63,6 @@ pub(super) fn policy<'w, 'a>(working: &'w Working<'a>, target: &'w StoredRevisio
     policy
 }
 
-/// Updates may begin.
-fn may_begin(working: &Working<'_>) -> bool {
-    let spec = &working.set().spec;
-    !is_on_delete(spec) && !spec.update_strategy.rolling_update.paused
-}
-
 /// The Pods whose turn it is, in their order: `number` to the update revision, or back to the current one
 /// where it is negative. Budgets are not looked at yet.
 fn choose<'w, 'a>(
@@ -85,7 +72,8 @@ fn choose<'w, 'a>(
     policy: &mut Policy<'w, 'a>,
     step: &mut UpdateStep,
 ) -> Vec<&'w Member<'a>> {
-    if !may_begin(working) || number == 0 {
+    let spec = &working.set().spec;
+    if is_on_delete(spec) || spec.update_strategy.rolling_update.paused || number == 0 {
         return Vec::new();
     }
     let forward = number > 0;

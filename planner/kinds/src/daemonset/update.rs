@@ -71,7 +71,7 @@ pub(super) fn plan(working: &Working<'_>, scale: &Scale, random: &mut Random) ->
     let choice = if settings.on_delete || settings.paused || settings.problem.is_some() {
         Choice::default()
     } else {
-        choose(working, &updates, &policy, &mut update)
+        choose(working, &updates, &mut update)
     };
     if let Some(problem) = &settings.problem {
         update.step.problem = Some(problem.clone());
@@ -183,18 +183,13 @@ fn targets<'w, 'a>(working: &'w Working<'a>, updates: &Updates<'_>) -> Targets<'
     Targets { slots, others, kept }
 }
 
-fn choose<'w, 'a>(
-    working: &'w Working<'a>,
-    updates: &Updates<'_>,
-    policy: &Policy<'_, 'a>,
-    update: &mut Update,
-) -> Choice<'w, 'a> {
+fn choose<'w, 'a>(working: &'w Working<'a>, updates: &Updates<'_>, update: &mut Update) -> Choice<'w, 'a> {
     let targets = targets(working, updates);
     update.kept = targets.kept;
     let mut choice = Choice::default();
     match working.settings.surges && working.settings.max_surge > 0 {
         true => choose_surging(working, &targets, update, &mut choice),
-        false => choose_within_unavailable(working, &targets, (updates, policy), update, &mut choice),
+        false => choose_within_unavailable(working, &targets, updates, update, &mut choice),
     }
     choice
 }
@@ -204,7 +199,7 @@ fn choose<'w, 'a>(
 fn choose_within_unavailable<'w, 'a>(
     working: &Working<'a>,
     targets: &Targets<'w, 'a>,
-    (updates, policy): (&Updates<'_>, &Policy<'_, 'a>),
+    updates: &Updates<'_>,
     update: &mut Update,
     choice: &mut Choice<'w, 'a>,
 ) {
@@ -222,9 +217,6 @@ fn choose_within_unavailable<'w, 'a>(
         } else if let Some(new) = new {
             // One that prepares for its end is not available either: its Node counts once.
             unavailable += usize::from(!new.member.is_available);
-            let may_begin = is_its_turn && slot.fit.should_run && updates.can_begin(&new.member);
-            let list = if new.member.is_serving { &mut candidates } else { &mut choice.pods };
-            list.extend((may_begin && policy.gives_up(&new.member)).then_some(new));
         } else if let Some(old) = old {
             // On a Node that is to have no Pod no other one would come; what is refused is left alone.
             let may_begin = is_its_turn && slot.fit.should_run && updates.can_begin(&old.member);

@@ -165,7 +165,7 @@ fn keep_after_all<'a>(
         let goes_for_update = targeted.contains(pod.name())
             && !working.settings.paused
             && recreates
-            && (is_outdated || policy.gives_up(member) || needs_new_pod(working, pod));
+            && (is_outdated || needs_new_pod(working, pod));
         if goes_for_update {
             continue;
         }
@@ -255,13 +255,12 @@ fn roll<'w, 'a>(
             }
             continue;
         };
-        let is_replaced =
-            policy.gives_up(&pod.member) || settings.resizes_claims && needs_new_pod(working, pod);
+        let is_replaced = settings.resizes_claims && needs_new_pod(working, pod);
         if pod.member.is_updated && (!settings.resizes_claims || fit.compatible) && !is_replaced {
             continue;
         }
-        // One that serves nobody may be updated even where the budget is used up: it takes nothing away, nor does
-        // one that is down since its update began. One that serves while its claims wait for a new Pod does.
+        // One that serves nobody may be updated even where the budget is used up: it takes nothing away. One
+        // that serves while its claims wait for a new Pod does.
         let is_borne = match is_replaced {
             true => working.is_down(pod) || down < settings.max_unavailable,
             false => unavailable.bears(pod.name(), settings.max_unavailable),

@@ -195,46 +195,6 @@ impl<W: Planned> Fleet<W> {
         assert_eq!(uids(self), before);
     }
 
-    /// All Pods get another limit, and the Node of one can never give it: that Pod is replaced.
-    pub(crate) fn resize_infeasibly(&mut self) {
-        let is_resized = |pod: &ObservedPod| {
-            let limits = pod.spec.containers.iter().map(|container| container.resources.limits.get("cpu"));
-            limits.flatten().all(|limit| limit == "300m")
-        };
-        let before: Vec<Box<str>> = self.pods.iter().map(|pod| pod.metadata.uid.clone()).collect();
-        self.edit(json!({"spec": {"template": sized("300m")}}));
-        let name = loop {
-            self.step();
-            if let Some(pod) = self.pods.iter().find(|pod| is_resized(pod)) {
-                break pod.metadata.name.to_string();
-            }
-        };
-        self.pend(&name, "Infeasible");
-        let stuck = self.pod_mut(&name).metadata.uid.clone();
-        for _ in 0..10 * before.len() {
-            self.step();
-            for index in 0..self.pods.len() {
-                if self.pods[index].metadata.uid != stuck {
-                    self.kubelet_of(index);
-                }
-            }
-            assert!(self.pods.len() + 1 >= before.len());
-        }
-        assert!(self.pods.iter().all(|pod| is_resized(pod)));
-        let kept = self.pods.iter().filter(|pod| before.contains(&pod.metadata.uid)).count();
-        assert_eq!((self.pods.len(), kept), (before.len(), before.len() - 1));
-        let told = format!("failed to update pod {name} in-place(revision ");
-        let why = "): its resize is not possible on its node: no room";
-        let is_told = |event: &Event| event.message.starts_with(&told) && event.message.ends_with(why);
-        assert!(self.events.iter().any(is_told), "{:?}", self.events);
-    }
-
-    /// The Node of this Pod does not do its resize.
-    pub(crate) fn pend(&mut self, name: &str, reason: &str) {
-        let now = self.now;
-        set_condition(self.pod_mut(name), condition("PodResizePending", "True", reason, "no room", now));
-    }
-
     pub(crate) fn set(&self) -> W {
         serde_json::from_value(self.object.clone()).unwrap()
     }

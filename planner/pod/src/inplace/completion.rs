@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 
 use super::environment::{expected_hash, go_string};
 use super::reported::Reported;
-use super::resize::{Obstacle, ResizeProblem};
 use super::rules::Rules;
 use super::state::{LastStatus, State, StateError, in_grace};
 use crate::observed::{Container, ContainerStatus, ObservedPod, Pairs};
@@ -30,9 +29,6 @@ pub enum Incomplete {
     /// The kubelet has not carried out the container's new requests and limits.
     #[error("container {0} does not have its new resources yet")]
     Resources(String),
-    /// The kubelet can't carry them out.
-    #[error("{0}")]
-    Resize(ResizeProblem),
     /// The node agent has not restarted the container with its new environment, or not told so.
     #[error("container {0} was not reported with its new environment yet; the node agent restarts it")]
     Environment(String),
@@ -85,8 +81,7 @@ pub(super) fn batch_completed(pod: &ObservedPod, state: &State, rules: &Rules) -
     if state.update_resources && rules.vertical_scaling {
         let pending = pod.spec.containers.iter().find(|container| !has_its_resources(pod, container));
         if let Some(container) = pending {
-            let problem = ResizeProblem::of(pod).map(Incomplete::Resize);
-            return Err(problem.unwrap_or_else(|| Incomplete::Resources(container.name.to_string())));
+            return Err(Incomplete::Resources(container.name.to_string()));
         }
     }
     let plain = |container: &Container| {
@@ -100,13 +95,6 @@ pub(super) fn batch_completed(pod: &ObservedPod, state: &State, rules: &Rules) -
         !pod.container_status(name).is_some_and(|status| runs_new_image(pod, state, status, last))
     });
     outdated.map_or(Ok(()), |(name, _)| Err(Incomplete::Image(name.clone())))
-}
-
-/// The Pod was changed, and can never have its new resources on its Node.
-pub fn is_infeasible(pod: &ObservedPod, rules: &Rules) -> bool {
-    let Ok(Some(state)) = State::of(pod) else { return false };
-    let waits_for = batch_completed(pod, &state, rules).err();
-    matches!(waits_for, Some(Incomplete::Resize(problem)) if problem.obstacle == Obstacle::Infeasible)
 }
 
 /// The container runs the image that the Pod asks for, or will not run again.

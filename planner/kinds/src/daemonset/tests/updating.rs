@@ -288,17 +288,6 @@ fn all_resources_change_in_one_edit() {
 }
 
 #[test]
-fn a_pod_that_can_never_be_resized_is_replaced() {
-    let mut spec = in_place(&json!({}));
-    spec["template"] = sized("200m");
-    let mut fleet = Fleet::unsettled(3, spec);
-    fleet.gates = gates("InPlaceWorkloadVerticalScaling=true");
-    fleet.environment.server = ServerVersion::parse("v1.35.0");
-    fleet.settle();
-    fleet.resize_infeasibly();
-}
-
-#[test]
 fn images_are_pulled_ahead_of_a_rollout_in_several_batches() {
     let mut fleet = Fleet::on_nodes(3, rolling(json!({"paused": true})));
     fleet.gates = gates("PreDownloadImageForDaemonSetUpdate=true");

@@ -88,17 +88,6 @@ fn all_resources_change_in_one_edit() {
 }
 
 #[test]
-fn a_pod_that_can_never_be_resized_is_replaced() {
-    let mut spec = in_place(json!({}));
-    merge(&mut spec["template"], sized("200m"));
-    let mut fleet = Fleet::with_gates(spec, gates("InPlaceWorkloadVerticalScaling=true"));
-    fleet.environment.server = ServerVersion::parse("v1.35.0");
-    fleet.edit(json!({"spec": {"replicas": 3}}));
-    fleet.settle();
-    fleet.resize_infeasibly();
-}
-
-#[test]
 fn scenario_38_images_are_pulled_ahead() {
     let mut fleet =
         Fleet::with_gates(in_place(json!({"partition": 3})), gates("PreDownloadImageForInPlaceUpdate=true"));
