@@ -81,6 +81,8 @@ pub(super) fn plan(working: &Working<'_>, busy: &HashSet<&str>) -> Scale {
         };
         match walk {
             Walk::Continue => {}
+            // The Pod before it that waits for its hook goes on.
+            Walk::Stop if scale.holds => break,
             Walk::Stop => {
                 scale.stopped = true;
                 scale.waits_for = Some(slot_name(working, slot));

@@ -113,6 +113,24 @@ fn further_pods_come_while_a_ready_one_waits_for_its_hook() {
     }
 }
 
+/// It is updated though the Pod that was created meanwhile never becomes ready.
+#[test]
+fn a_pod_that_its_hook_let_go_waits_for_no_further_pod() {
+    let hook = json!({"preDelete": {"labelsHandler": {"serving": "yes"}}});
+    let mut fleet = Fleet::running(2, json!({"podManagementPolicy": "OrderedReady", "lifecycle": hook}));
+    fleet.labelled("web-1", "serving", Some("yes"));
+    fleet.edit(json!({"spec": {"template": template("nginx:2")}}));
+    fleet.settle();
+    let first = fleet.uid("web-1");
+    fleet.edit(json!({"spec": {"replicas": 3}}));
+    fleet.step();
+    assert_eq!((fleet.ordinals(), fleet.uid("web-1")), (vec![0, 1, 2], first.clone()));
+    fleet.labelled("web-1", "serving", None);
+    fleet.step();
+    fleet.step();
+    assert_ne!(fleet.uid("web-1"), first);
+}
+
 #[test]
 fn ordered_pods_go_from_the_highest_ordinal_down() {
     let mut fleet = Fleet::running(3, json!({"podManagementPolicy": "OrderedReady"}));
