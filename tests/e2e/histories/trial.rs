@@ -547,7 +547,8 @@ impl<O: Oracle> Trial<'_, O> {
             let now = reached.before.map(|(before, _)| Fate::between(before, &pods));
             let others = self.others(&pods);
             let fits = |(index, outcome): (usize, &Outcome)| {
-                let has_fate = outcome.fate.is_none() || outcome.fate == now;
+                let is_left_open = outcomes[0].fate.is_none() && outcome.fate.is_none();
+                let has_fate = is_left_open || outcome.fate == now;
                 let fits = state.as_ref() == Some(&outcome.state) && has_fate && others.is_none();
                 (fits && late(index, outcome, reached, &pods).is_none()).then_some(index)
             };

@@ -17,10 +17,10 @@ fn renew(value: &mut Value) {
         Value::Array(elements) => elements.iter_mut().for_each(renew),
         Value::Object(members) => {
             members.values_mut().for_each(renew);
-            let tolerations = json!([{"key": "cores", "operator": "Gt", "value": "8", "effect": "NoSoon"}]);
+            let tolerations =
+                json!([{"key": "cores", "operator": "Gt", "value": "8", "effect": "NoSchedule"}]);
             if members.contains_key("subsets") {
-                let term =
-                    json!({"matchExpressions": [{"key": "zone", "operator": "Near", "values": ["a"]}]});
+                let term = json!({"matchExpressions": [{"key": "cores", "operator": "Gt", "values": ["8"]}]});
                 members["subsets"][0]["tolerations"] = tolerations;
                 members["subsets"][0]["nodeSelectorTerm"] = term;
             } else if let Some(containers) = members.get_mut("containers").and_then(Value::as_array_mut) {

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use super::limits::validate_range;
 use super::names;
-use super::node::{Node, invalid, quantity, require_text};
+use super::node::{Node, invalid, quantity, require_one_of, require_text};
 use super::volumes::validate_volumes;
 use values::field::FieldError;
 
@@ -42,6 +42,9 @@ pub(super) fn validate_ephemeral_containers(
     for container in holder.list("ephemeralContainers") {
         validate_container(&container, allow_privileged, &mut names, errors);
         validate_image_padding(&container, errors);
+        // Nobody else judges these before a Pod gets them.
+        require_one_of(&container, "imagePullPolicy", &["Always", "IfNotPresent", "Never"], errors);
+        require_one_of(&container, "terminationMessagePolicy", &["File", "FallbackToLogsOnError"], errors);
         let fields = container.value().as_object().into_iter().flatten();
         for (field, value) in fields.filter(|(field, _)| NOT_EPHEMERAL.contains(&field.as_str())) {
             let is_unset = value.is_null() || (field == "resources" && container.count(field) == 0);

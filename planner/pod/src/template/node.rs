@@ -106,6 +106,15 @@ pub fn quantity(value: &Value) -> Option<Quantity> {
     }
 }
 
+/// Reports a value outside the known ones; an empty one as missing.
+pub(crate) fn require_one_of(node: &Node<'_>, name: &str, supported: &[&str], errors: &mut Vec<FieldError>) {
+    match node.text(name) {
+        "" => errors.push(FieldError::required(node.at(name), "")),
+        value if supported.contains(&value) => {}
+        value => errors.push(FieldError::not_supported(node.at(name), value, supported)),
+    }
+}
+
 /// Reports a missing or empty text.
 pub(crate) fn require_text(node: &Node<'_>, name: &str, errors: &mut Vec<FieldError>) {
     if node.text(name).is_empty() {

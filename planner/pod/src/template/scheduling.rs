@@ -1,4 +1,4 @@
-//! Where the Pods of a subset may run: terms of Nodes, and tolerations. What a newer Kubernetes may know is left to the cluster.
+//! Where the Pods of a subset may run: terms of Nodes, and tolerations. Nobody else judges them before the Pods are created.
 
 use super::metadata::validate_label_name;
 use super::names;
@@ -44,11 +44,11 @@ fn validate_node_requirement(requirement: &Node<'_>, strict: bool, errors: &mut 
             path.clone(),
             "must be specified single value when `operator` is 'Lt' or 'Gt'",
         )),
-        "" => {
+        "In" | "NotIn" | "Exists" | "DoesNotExist" | "Gt" | "Lt" => {}
+        operator => {
             let message = "not a valid selector operator";
-            errors.push(FieldError::invalid(requirement.at("operator"), "", message));
+            errors.push(FieldError::invalid(requirement.at("operator"), operator, message));
         }
-        _ => {}
     }
     validate_label_name(requirement.text("key"), &requirement.at("key"), errors);
     if strict {
@@ -61,15 +61,15 @@ fn validate_node_requirement(requirement: &Node<'_>, strict: bool, errors: &mut 
 fn validate_node_field(requirement: &Node<'_>, errors: &mut Vec<FieldError>) {
     let values = requirement.texts("values");
     match requirement.text("operator") {
-        "In" | "NotIn" if values.len() != 1 => errors.push(FieldError::required(
+        "In" | "NotIn" if values.len() == 1 => {}
+        "In" | "NotIn" => errors.push(FieldError::required(
             requirement.at("values"),
             "must be only one value when `operator` is 'In' or 'NotIn' for node field selector",
         )),
-        "" => {
+        operator => {
             let message = "not a valid selector operator";
-            errors.push(FieldError::invalid(requirement.at("operator"), "", message));
+            errors.push(FieldError::invalid(requirement.at("operator"), operator, message));
         }
-        _ => {}
     }
     match requirement.text("key") {
         "metadata.name" => {
@@ -77,8 +77,7 @@ fn validate_node_field(requirement: &Node<'_>, errors: &mut Vec<FieldError>) {
                 invalid(&requirement.at("values").index(index), value, names::dns_subdomain(value), errors);
             }
         }
-        "" => errors.push(FieldError::invalid(requirement.at("key"), "", "not a valid field selector key")),
-        _ => {}
+        key => errors.push(FieldError::invalid(requirement.at("key"), key, "not a valid field selector key")),
     }
 }
 
@@ -111,7 +110,12 @@ pub fn validate_tolerations<'a>(tolerations: impl Iterator<Item = Node<'a>>, err
                 let message = "value must be empty when `operator` is 'Exists'";
                 errors.push(FieldError::invalid(path, value, message));
             }
-            _ => {}
+            "Exists" | "Gt" | "Lt" => {}
+            _ => errors.push(FieldError::not_supported(path, operator, &["Equal", "Exists", "Gt", "Lt"])),
+        }
+        if !matches!(effect, "" | "NoSchedule" | "PreferNoSchedule" | "NoExecute") {
+            let supported = &["NoSchedule", "PreferNoSchedule", "NoExecute"];
+            errors.push(FieldError::not_supported(toleration.at("effect"), effect, supported));
         }
     }
 }

@@ -77,6 +77,14 @@ fn values_are_checked_as_kubernetes_checks_them() {
             json!({"image": " busybox"}),
             "image: Invalid value: \" busybox\": must not have leading or trailing whitespace",
         ),
+        (
+            json!({"imagePullPolicy": "Sometimes"}),
+            "imagePullPolicy: Unsupported value: \"Sometimes\": supported values: \"Always\", \"IfNotPresent\", \"Never\"",
+        ),
+        (
+            json!({"terminationMessagePolicy": "Logs"}),
+            "terminationMessagePolicy: Unsupported value: \"Logs\": supported values: \"File\", \"FallbackToLogsOnError\"",
+        ),
         (json!({"env": [{"name": ""}]}), "env[0].name: Required value"),
     ] {
         assert_eq!(refusal(&container(&members)), at(message));

@@ -122,6 +122,15 @@ fn validate_strategy(kind: ChildKind, template: &Value, spec: &FieldPath, errors
     if kind != ChildKind::StatefulSet {
         return;
     }
+    let words = [
+        ("podManagementPolicy", text("/spec/podManagementPolicy"), &["OrderedReady", "Parallel"]),
+        ("updateStrategy.type", strategy, &["RollingUpdate", "OnDelete"]),
+    ];
+    for (name, word, known) in words {
+        if !word.is_empty() && !known.contains(&word) {
+            errors.push(FieldError::not_supported(spec.child(name), word, known));
+        }
+    }
     for (name, pointer) in [
         ("minReadySeconds", "/spec/minReadySeconds"),
         ("revisionHistoryLimit", "/spec/revisionHistoryLimit"),

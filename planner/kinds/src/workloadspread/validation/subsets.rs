@@ -94,6 +94,9 @@ fn validate_patch(subset: &Subset, context: &Context<'_>, path: &FieldPath, erro
     errors.extend(validate_template(&with_defaults(&merged, context.gates), &rules));
 }
 
+/// Patches beyond this number are judged by our own rules alone.
+const TRIED: usize = 16;
+
 /// The target's template with each patch, where a patch makes another one of it than that of the stored subset does.
 pub(super) fn trials(new: &WorkloadSpread, old: Option<&WorkloadSpread>, target: &Value) -> Vec<Trial> {
     let Some(template) = template_of(target) else { return Vec::new() };
@@ -106,7 +109,7 @@ pub(super) fn trials(new: &WorkloadSpread, old: Option<&WorkloadSpread>, target:
         let new = tried(subset).filter(|new| !is_same(&known, new))?;
         Some(Trial::of_template(new, Some(known), path))
     };
-    new.spec.subsets.iter().enumerate().filter_map(trial).collect()
+    new.spec.subsets.iter().enumerate().filter_map(trial).take(TRIED).collect()
 }
 
 fn patch_of(subset: &Subset) -> Option<&str> {
