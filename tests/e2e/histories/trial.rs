@@ -262,8 +262,8 @@ impl<O: Oracle> Trial<'_, O> {
 
     /// Goes on with these variants.
     fn keep(&mut self, fitting: &[usize]) {
-        let kept: Vec<Variant<O>> = fitting.iter().map(|index| self.variants[*index].clone()).collect();
-        self.variants = kept.iter().cycle().take(VARIANTS).cloned().collect();
+        let kept = fitting.iter().cycle().take(VARIANTS);
+        self.variants = kept.map(|index| self.variants[*index].clone()).collect();
         for variant in &mut self.variants {
             variant.oracle.diverge(self.dice.below(u64::MAX), self.dice.of(&LAGS));
         }

@@ -47,7 +47,7 @@ impl Fleet {
         self.pod_mut(&name).status.phase = phase.into();
     }
 
-    fn slots(&self) -> Vec<&str> {
+    fn node_names(&self) -> Vec<&str> {
         self.pods.iter().filter_map(|pod| pod.spec.node()).collect()
     }
 }
@@ -59,7 +59,7 @@ fn a_job_runs_once_on_each_node_that_suits_and_is_complete() {
     fleet.node("n5", json!({"spec": {"taints": [{"key": "gpu", "effect": "NoSchedule"}]}}));
     fleet.node("n6", json!({"status": {"allocatable": {"pods": "0"}}}));
     fleet.step();
-    assert_eq!(fleet.slots(), ["n1", "n2", "n3"]);
+    assert_eq!(fleet.node_names(), ["n1", "n2", "n3"]);
     assert_eq!(fleet.pods[0].label("broadcastjob-name"), Some("web"));
     let status = fleet.status();
     assert_eq!((status.phase.as_str(), status.desired, status.active), ("running", Some(3), Some(0)));
@@ -96,12 +96,12 @@ fn the_scheduler_binds_pods_or_they_are_created_on_their_nodes() {
 fn parallelism_limits_the_pods_that_run() {
     let mut fleet = Fleet::job(5, json!({"parallelism": "40%"}));
     fleet.step();
-    assert_eq!(fleet.slots(), ["n1", "n2"]);
+    assert_eq!(fleet.node_names(), ["n1", "n2"]);
     fleet.step();
     assert_eq!(fleet.pods.len(), 2);
     fleet.phase("n1", "Succeeded");
     fleet.step();
-    assert_eq!(fleet.slots(), ["n1", "n2", "n3"]);
+    assert_eq!(fleet.node_names(), ["n1", "n2", "n3"]);
 }
 
 #[test]
@@ -109,10 +109,10 @@ fn a_node_where_a_pod_was_refused_keeps_no_other_from_its_pod() {
     let mut fleet = Fleet::job(3, json!({"parallelism": 2}));
     fleet.refused.insert("n1".to_owned());
     fleet.step();
-    assert_eq!(fleet.slots(), ["n2", "n3"]);
+    assert_eq!(fleet.node_names(), ["n2", "n3"]);
     fleet.phase("n2", "Succeeded");
     fleet.step();
-    assert_eq!(fleet.slots(), ["n2", "n3", "n1"]);
+    assert_eq!(fleet.node_names(), ["n2", "n3", "n1"]);
 }
 
 #[test]
@@ -127,9 +127,9 @@ fn a_failed_pod_ends_pauses_or_is_passed_over() {
         status.conditions[0].message,
         "failure policy is FailurePolicyTypeFailFast and failed pod is found"
     );
-    assert_eq!(fleet.slots(), ["n1", "n2", "n3"], "what it came to is written first");
+    assert_eq!(fleet.node_names(), ["n1", "n2", "n3"], "what it came to is written first");
     fleet.step();
-    assert_eq!((fleet.slots(), fleet.status().failed), (vec!["n2"], Some(3)));
+    assert_eq!((fleet.node_names(), fleet.status().failed), (vec!["n2"], Some(3)));
 
     let mut fleet = Fleet::job(2, json!({"failurePolicy": {"type": "Continue"}}));
     fleet.step();
@@ -223,7 +223,7 @@ fn a_pod_that_ended_because_it_was_deleted_has_not_come_to_its_end() {
     assert_eq!((fleet.status().phase.as_str(), fleet.status().failed), ("running", Some(0)));
     fleet.remove(&name);
     fleet.step();
-    assert_eq!(fleet.slots(), ["n2", "n1"]);
+    assert_eq!(fleet.node_names(), ["n2", "n1"]);
 }
 
 #[test]
@@ -251,7 +251,7 @@ fn a_job_that_never_completes_serves_new_nodes() {
     assert!(fleet.status().conditions.is_empty() && fleet.plan().explanation.is_complete);
     fleet.node("n2", json!({}));
     fleet.step();
-    assert_eq!(fleet.slots(), ["n1", "n2"]);
+    assert_eq!(fleet.node_names(), ["n1", "n2"]);
 }
 
 #[test]
@@ -275,7 +275,7 @@ fn restarts_count(spec: Value) {
     fleet.pod_mut(&name).status.container_statuses[0].restart_count = 3;
     fleet.step();
     assert_eq!((fleet.status().phase.as_str(), fleet.status().failed), ("failed", Some(2)));
-    assert_eq!(fleet.slots(), ["n1", "n2"], "they tell why until the status does");
+    assert_eq!(fleet.node_names(), ["n1", "n2"], "they tell why until the status does");
     fleet.step();
     assert_eq!((fleet.pods.len(), fleet.status().failed), (0, Some(2)));
 }
@@ -293,7 +293,7 @@ fn a_pod_that_restarts_for_ever_is_done_where_failures_are_passed_over() {
     fleet.step();
     assert_eq!((fleet.status().phase.as_str(), fleet.status().failed), ("completed", Some(1)));
     fleet.step();
-    assert_eq!(fleet.slots(), ["n2"]);
+    assert_eq!(fleet.node_names(), ["n2"]);
 }
 
 #[test]
@@ -307,7 +307,7 @@ fn a_pod_on_a_node_that_has_left_keeps_no_job_from_its_end() {
     let status = fleet.status();
     assert_eq!((status.phase.as_str(), status.active, status.failed), ("completed", Some(0), Some(0)));
     fleet.step();
-    assert_eq!(fleet.slots(), ["n1"]);
+    assert_eq!(fleet.node_names(), ["n1"]);
 }
 
 #[test]
@@ -373,7 +373,7 @@ fn a_complete_job_that_is_to_stay_goes_on() {
     fleet.edit(json!({"spec": {"completionPolicy": {"type": "Never"}}}));
     fleet.node("n2", json!({}));
     fleet.step();
-    assert_eq!((fleet.status().phase.as_str(), fleet.slots()), ("running", vec!["n1", "n2"]));
+    assert_eq!((fleet.status().phase.as_str(), fleet.node_names()), ("running", vec!["n1", "n2"]));
 }
 
 #[test]
@@ -386,7 +386,7 @@ fn what_ran_on_a_node_stays_though_the_node_does_not_suit_any_more() {
         fleet.node(node, json!({"spec": {"unschedulable": true}}));
     }
     fleet.step();
-    assert_eq!(fleet.slots(), ["n1", "n2"], "only the Pod that was not there yet goes");
+    assert_eq!(fleet.node_names(), ["n1", "n2"], "only the Pod that was not there yet goes");
     assert_eq!(fleet.status().desired, Some(2));
     fleet.phase("n1", "Succeeded");
     fleet.step();
@@ -406,7 +406,7 @@ fn a_pod_that_is_deleted_while_it_runs_is_not_done() {
     fleet.lingering = false;
     fleet.remove(&name);
     fleet.step();
-    assert_eq!(fleet.slots(), ["n1"]);
+    assert_eq!(fleet.node_names(), ["n1"]);
 }
 
 proptest! {
@@ -453,7 +453,7 @@ proptest! {
 }
 
 fn check(fleet: &Fleet, parallelism: u32) {
-    let mut nodes = fleet.slots();
+    let mut nodes = fleet.node_names();
     nodes.sort_unstable();
     let count = nodes.len();
     nodes.dedup();

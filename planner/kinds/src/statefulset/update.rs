@@ -15,6 +15,7 @@ use crate::workload::member::Member;
 use crate::workload::update_order::UpdateOrder;
 use pod::lifecycle::{self, Flavour, State};
 use pod::observed::ObservedPod;
+use values::event::Event;
 
 /// How long a claim waits for a new Pod before it gets one.
 const RESIZE_TIMEOUT: SignedDuration = SignedDuration::from_mins(1);
@@ -23,6 +24,8 @@ const RESIZE_TIMEOUT: SignedDuration = SignedDuration::from_mins(1);
 #[derive(Debug, Default)]
 pub(super) struct Update {
     pub(super) step: UpdateStep,
+    /// Events to record, whatever becomes of the actions.
+    pub(super) events: Vec<Event>,
     /// Pods of the current revision that leave it.
     pub(super) leaving_current: i32,
     /// Unavailable Pods, those that the step makes unavailable among them.
@@ -251,7 +254,7 @@ fn roll<'w, 'a>(
         let Content::Pod(pod) = &slot.content else {
             // Claims that are left from an earlier Pod grow too: the slot is unavailable anyway.
             if grows && !fit.compatible {
-                grow(working, slot, &mut update.step);
+                grow(working, slot, update);
             }
             continue;
         };
@@ -272,7 +275,7 @@ fn roll<'w, 'a>(
         }
         if settings.resizes_claims && !fit.completed {
             if grows && !fit.compatible {
-                grow(working, slot, &mut update.step);
+                grow(working, slot, update);
             }
             // A claim that can't grow holds up the rollout of its Pod, not that of others.
             if fit.same_shape {
@@ -341,10 +344,10 @@ pub(super) fn next_new_pod(working: &Working<'_>) -> Option<Timestamp> {
     working.placed().filter_map(|pod| new_pod_due(working, pod)).filter(|due| *due > working.now).min()
 }
 
-fn grow(working: &Working<'_>, slot: &Slot<'_>, step: &mut UpdateStep) {
+fn grow(working: &Working<'_>, slot: &Slot<'_>, update: &mut Update) {
     let name = slot_name(working, slot);
-    match working.claims.grow(working.snapshot, slot.ordinal, &name, &mut step.events) {
-        Ok(actions) => step.actions.extend(actions),
-        Err(problem) => drop(step.problem.get_or_insert(problem)),
+    match working.claims.grow(working.snapshot, slot.ordinal, &name, &mut update.events) {
+        Ok(actions) => update.step.actions.extend(actions),
+        Err(problem) => drop(update.step.problem.get_or_insert(problem)),
     }
 }

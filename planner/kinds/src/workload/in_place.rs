@@ -19,7 +19,6 @@ use pod::lifecycle::{self, BeforeUpdate, Flavour, State};
 use pod::observed::ObservedPod;
 use pod::revision_labels::{RevisionLabels, short_hash};
 use pod::write::PodWrite;
-use values::event::Event;
 
 /// What an update step comes to.
 #[derive(Debug, Default)]
@@ -34,8 +33,6 @@ pub struct UpdateStep {
     pub incomplete: BTreeMap<String, Incomplete>,
     /// Pods that `InPlaceOnly` keeps as they are, and why.
     pub impossible: BTreeMap<String, Reason>,
-    /// Events to record, whatever becomes of the actions.
-    pub events: Vec<Event>,
 }
 
 impl UpdateStep {

@@ -80,7 +80,7 @@ fn validate_placement(subset: &Subset, path: &FieldPath, errors: &mut Vec<FieldE
 fn validate_patch(subset: &Subset, context: &Context<'_>, path: &FieldPath, errors: &mut Vec<FieldError>) {
     let Some(patch) = patch_of(subset) else { return };
     let Some(template) = context.target.and_then(template_of) else { return };
-    let merged = match patched(&template, patch) {
+    let merged = match patched(&template.to_string(), patch) {
         Ok(merged) => merged,
         Err(problem) => return errors.push(FieldError::invalid(path.clone(), patch, problem)),
     };
@@ -100,7 +100,8 @@ const TRIED: usize = 16;
 /// The target's template with each patch, where a patch makes another one of it than that of the stored subset does.
 pub(super) fn trials(new: &WorkloadSpread, old: Option<&WorkloadSpread>, target: &Value) -> Vec<Trial> {
     let Some(template) = template_of(target) else { return Vec::new() };
-    let tried = |subset: &Subset| patched(&template, patch_of(subset)?).ok();
+    let text = template.to_string();
+    let tried = |subset: &Subset| patched(&text, patch_of(subset)?).ok();
     let trial = |(index, subset): (usize, &Subset)| {
         let known = old.and_then(|old| old.spec.subsets.iter().find(|known| known.name == subset.name));
         // What is wrong with the target is not the fault of the patch.
@@ -121,8 +122,8 @@ fn template_of(target: &Value) -> Option<Value> {
     Some(with_claims(target.pointer("/spec/template")?, target))
 }
 
-fn patched(template: &Value, patch: &str) -> Result<Value, String> {
-    let merged = strategic_merge::merge(&template.to_string(), patch, &table::POD_TEMPLATE_SPEC)
+fn patched(template: &str, patch: &str) -> Result<Value, String> {
+    let merged = strategic_merge::merge(template, patch, &table::POD_TEMPLATE_SPEC)
         .map_err(|error| format!("failed to merge patch: {error}"))?;
     serde_json::from_str(&merged).map_err(|error| format!("failed to unmarshal: {error}"))
 }
