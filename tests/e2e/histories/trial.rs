@@ -457,15 +457,17 @@ impl<O: Oracle> Trial<'_, O> {
     /// The Pod of this number among those that there were before the step and that are not touched, with its twin.
     fn chosen(&self, before: &Both, number: usize, touched: &[&Touched]) -> Option<Touched> {
         let status = self.simulated().status();
-        let is_free = |pod: &ObservedPod| {
-            let is_it = |of: &Arc<ObservedPod>| of.metadata.uid == pod.metadata.uid;
-            !touched.iter().any(|(own, twins)| is_it(own) || twins.iter().any(is_it))
-        };
-        let choose = |pods: &Pods| {
+        let choose = |pods: &Pods, touched: Vec<&Arc<ObservedPod>>| {
+            let is_free = |pod: &ObservedPod| touched.iter().all(|of| of.metadata.uid != pod.metadata.uid);
             let free: Pods = pods.iter().filter(|pod| pod.is_active() && is_free(pod)).cloned().collect();
             choose(&free, number, newest(&status), O::HAS_NAMES).cloned()
         };
-        choose(&before.0).zip(before.1.iter().map(choose).collect())
+        let own = choose(&before.0, touched.iter().map(|(own, _)| own).collect());
+        // Pods of different variants may have the same identity.
+        let twins = (0..).zip(&before.1).map(|(index, pods): (usize, _)| {
+            choose(pods, touched.iter().map(|(_, twins)| &twins[index]).collect())
+        });
+        own.zip(twins.collect())
     }
 
     /// Does something to a Pod on both sides, unless it is refused; whether it is done.
