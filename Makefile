@@ -7,7 +7,7 @@ target := $(or $(CARGO_TARGET_DIR),target)/$(host)
 # Not target/demo, where Cargo puts what it builds by the profile of that name.
 demo_directory ?= $(CURDIR)/target/demo-cluster
 
-.PHONY: help demo demo-down test lint check format generate image release bench bench-admission bench-sidecarset bench-cloneset bench-statefulset bench-daemonset bench-uniteddeployment bench-budget bench-node fuzz histories
+.PHONY: help demo demo-down test lint check format generate image release bench bench-admission bench-sidecarset bench-cloneset bench-statefulset bench-daemonset bench-uniteddeployment bench-budget bench-node fuzz histories chaos
 
 help: ## This list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 18
@@ -78,4 +78,7 @@ fuzz: ## A longer run of the property tests over the whole admission path
 	PROPTEST_CASES=100000 cargo test --release -p kutter-webhooks
 
 histories: ## Random histories of workloads against the running program, 1,000 changes and more; shortens one that goes wrong
-	KUTTER_HISTORY_CHANGES=$${KUTTER_HISTORY_CHANGES:-1000} cargo test --workspace --test e2e histories:: -- --include-ignored --nocapture
+	KUTTER_HISTORY_CHANGES=$${KUTTER_HISTORY_CHANGES:-1000} cargo test --workspace --test e2e histories::random -- --nocapture
+
+chaos: ## The same while faults happen: replicas killed, the Lease stolen, connections cut, writes that fail, no API server
+	KUTTER_HISTORY_CHANGES=$${KUTTER_HISTORY_CHANGES:-2000} cargo test --workspace --test e2e histories::they_lead -- --include-ignored --nocapture

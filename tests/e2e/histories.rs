@@ -6,6 +6,8 @@
 //! From outside a watch tells whether too few Pods were ready or too many there, and the audit log how much was written.
 //! Where Kubernetes runs the Pods of a UnitedDeployment, only subsets, revisions, images and counts are compared.
 //!
+//! `make chaos` plays them while faults happen to two replicas of the program at random moments.
+//!
 //! A history comes from one seed. Where one goes wrong, it is played again without those changes that it goes wrong
 //! without, and printed.
 //!
@@ -18,6 +20,7 @@
 
 mod author;
 mod change;
+mod faults;
 mod oracle;
 mod state;
 mod trial;
@@ -41,14 +44,15 @@ use jiff::Timestamp;
 use kinds::uniteddeployment::children::ChildKind;
 use kinds::uniteddeployment::plan::world::World;
 use kit::fake_nodes::{self, FakeNodes};
-use kit::{ApiServer, Expansion, Provisioner, api_server};
+use kit::{ApiServer, Expansion, Provisioner, Proxy};
 use serde_json::Value;
 use simulator::fleet::Fleet;
 use simulator::{Cluster, STORAGE_CLASS};
 use tempfile::TempDir;
 use tokio::sync::Mutex;
 
-use crate::product::{self, NAMESPACE, Product};
+use crate::product::{self, Product};
+use crate::service::{self, Endpoint};
 use crate::support::in_use;
 use author::Dice;
 use change::{History, Of};
@@ -86,11 +90,14 @@ pub struct Site {
     server: ApiServer,
     gates: FeatureGates,
     options: product::Options,
-    product: Mutex<Option<Product>>,
+    /// Its replicas, which are called while they are ready.
+    replicas: Mutex<Vec<(Product, Endpoint)>>,
     /// How often it was killed.
     restarts: AtomicUsize,
     /// What was written, by whom.
     audit: PathBuf,
+    /// The program's way to the API server, where faults happen.
+    proxy: Option<Proxy>,
     _nodes: FakeNodes,
     _volumes: Provisioner,
     _directory: TempDir,
@@ -101,7 +108,8 @@ const AUDIT_POLICY: &str = r#"{"apiVersion": "audit.k8s.io/v1", "kind": "Policy"
     "rules": [{"level": "Request", "verbs": ["create", "update", "patch", "delete"], "resources": [{"group": ""}]}]}"#;
 
 impl Site {
-    async fn open() -> Self {
+    /// `has_faults` where faults are to happen to two replicas of the program, instead of none to one.
+    async fn open(has_faults: bool) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let (policy, audit) = (directory.path().join("policy.json"), directory.path().join("audit.log"));
         std::fs::write(&policy, AUDIT_POLICY).unwrap();
@@ -111,20 +119,21 @@ impl Site {
             .argument(&format!("--audit-log-path={}", audit.display()));
         let server = ApiServer::start(options).await;
         product::install(&server).await;
-        let port = api_server::free_port();
         let gates = format!(
             "{},PodUnavailableBudgetUpdateGate=true,StatefulSetAutoResizePVCGate=true",
             product::GATES
         );
         let options = product::Options::default()
             .gates(&gates)
-            .environment("WEBHOOK_PORT", &port.to_string())
             .argument("--leader-election-lease-duration=4s")
             .argument("--leader-election-renew-deadline=3s")
             .argument("--leader-election-retry-period=1s");
-        server.route_service(NAMESPACE, "kruise-webhook-service", port).await;
-        let mut product = Product::start(&server, options.clone()).await;
-        product.wait_ready().await;
+        let proxy = if has_faults { Some(Proxy::start(&server).await) } else { None };
+        let options = proxy.iter().fold(options, |options, proxy| options.server(&proxy.url));
+        let mut replicas = Vec::new();
+        for _ in 0..=usize::from(has_faults) {
+            replicas.push(replica(&server, &options).await);
+        }
         in_use(&server).await;
         let nodes = fake_nodes::Options::nodes(NODES).binding_pods();
         let nodes = FakeNodes::start(server.client(), nodes).await;
@@ -135,9 +144,10 @@ impl Site {
             server,
             gates,
             options,
-            product: Mutex::new(Some(product)),
+            replicas: Mutex::new(replicas),
             restarts: AtomicUsize::new(0),
             audit,
+            proxy,
             _nodes: nodes,
             _volumes: volumes,
             _directory: directory,
@@ -180,15 +190,27 @@ impl Site {
         self.restarts.load(Ordering::Relaxed)
     }
 
-    /// Kills the program, and starts it again.
-    async fn restart(&self) {
-        let mut product = self.product.lock().await;
+    /// Kills all replicas, or only the one that leads, and starts as many.
+    async fn restart(&self, only_leader: bool) {
+        let mut replicas = self.replicas.lock().await;
         self.restarts.fetch_add(1, Ordering::Relaxed);
-        if let Some(running) = product.take() {
-            running.kill().await;
+        for (product, endpoint) in std::mem::take(&mut *replicas) {
+            if only_leader && !product.leads().await {
+                replicas.push((product, endpoint));
+                continue;
+            }
+            product.kill().await;
+            endpoint.leave().await;
+            replicas.push(replica(&self.server, &self.options).await);
         }
-        *product = Some(Product::start(&self.server, self.options.clone()).await);
     }
+}
+
+/// A replica of the program, which has just started.
+async fn replica(server: &ApiServer, options: &product::Options) -> (Product, Endpoint) {
+    let product = Product::start(server, options.clone()).await;
+    let endpoint = service::join(server, &product).await;
+    (product, endpoint)
 }
 
 async fn play(site: &Site, history: &History, deadline: Instant) -> Result<Figures, (usize, Failure)> {
@@ -239,14 +261,24 @@ fn say(text: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "played by `make histories`"]
 async fn random_changes_lead_to_where_the_simulation_leads() {
+    histories(false).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "played by `make chaos`"]
+async fn they_lead_there_also_through_faults() {
+    histories(true).await;
+}
+
+/// Plays histories, while faults happen or not.
+async fn histories(has_faults: bool) {
     let now = u64::try_from(Timestamp::now().as_microsecond()).unwrap();
     let seed = setting("KUTTER_HISTORY_SEED", now % 1_000_000_000);
     let wanted = setting("KUTTER_HISTORY_CHANGES", 0) as usize;
     let time = Duration::from_secs(setting("KUTTER_HISTORY_SECONDS", if wanted > 0 { 36_000 } else { 60 }));
     say(&format!("histories from KUTTER_HISTORY_SEED={seed}"));
-    let site = Site::open().await;
+    let site = Site::open(has_faults).await;
     let deadline = Instant::now() + time;
     let last = setting("KUTTER_HISTORY_LAST_SEED", u64::MAX);
     let next = AtomicU64::new(seed);
@@ -283,7 +315,25 @@ async fn random_changes_lead_to_where_the_simulation_leads() {
             }
         }
     };
-    join_all((0..BESIDE).map(|_| line())).await;
+    let faults = faults::Counts::default();
+    let happen = async {
+        match has_faults {
+            true => faults::happen(&site, seed, &faults).await,
+            false => future::pending().await,
+        }
+    };
+    tokio::select! {
+        _ = join_all((0..BESIDE).map(|_| line())) => {}
+        () = happen => {}
+    }
+    for (fault, count) in faults.into_inner().unwrap() {
+        say(&format!("{fault:?}: {count}"));
+    }
+    if let Some(proxy) = &site.proxy {
+        proxy.set_away(false);
+        proxy.fail_writes(false);
+        in_use(&site.server).await;
+    }
     let mut all = Figures::default();
     for (of, figures) in done.into_inner().unwrap() {
         say(&format!("{of}: {figures}"));

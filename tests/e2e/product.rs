@@ -26,12 +26,13 @@ pub struct Options {
     arguments: Vec<String>,
     environment: Vec<(String, String)>,
     user: Option<String>,
+    server: Option<String>,
 }
 
 impl Default for Options {
     fn default() -> Self {
         let (gates, drain) = (GATES.to_owned(), "1s".to_owned());
-        Self { gates, drain, arguments: Vec::new(), environment: Vec::new(), user: None }
+        Self { gates, drain, arguments: Vec::new(), environment: Vec::new(), user: None, server: None }
     }
 }
 
@@ -57,6 +58,12 @@ impl Options {
     /// Acts as this user, with the rights that this user has, instead of as an administrator.
     pub fn user(mut self, name: &str) -> Self {
         self.user = Some(name.to_owned());
+        self
+    }
+
+    /// Reaches the API server at this address, where nobody asks who it is.
+    pub fn server(mut self, url: &str) -> Self {
+        self.server = Some(url.to_owned());
         self
     }
 
@@ -179,10 +186,15 @@ impl Product {
         let metrics = kit::api_server::free_port();
         let log = std::fs::File::create(directory.path().join("output.log")).unwrap();
         let mut kubeconfig = server.kubeconfig().to_owned();
-        if let Some(user) = &options.user {
+        if options.user.is_some() || options.server.is_some() {
             let text = std::fs::read_to_string(&kubeconfig).unwrap();
             let mut config: serde_json::Value = serde_json::from_str(&text).unwrap();
-            config["users"][0]["user"]["as"] = user.as_str().into();
+            if let Some(user) = &options.user {
+                config["users"][0]["user"]["as"] = user.as_str().into();
+            }
+            if let Some(url) = &options.server {
+                config["clusters"][0]["cluster"] = serde_json::json!({"server": url});
+            }
             kubeconfig = directory.path().join("kubeconfig");
             std::fs::write(&kubeconfig, config.to_string()).unwrap();
         }
@@ -231,6 +243,12 @@ impl Product {
     /// Status and body of `/healthz`.
     pub async fn liveness(&self) -> Result<(u16, String), String> {
         get_patiently(self.health, "/healthz").await
+    }
+
+    /// Whether it leads; false where it does not answer.
+    pub async fn leads(&self) -> bool {
+        let answer = get(self.metrics, "/metrics").await;
+        answer.is_ok_and(|(_, metrics)| metrics.contains("kruise_manager_is_leader 1"))
     }
 
     /// The text of `/metrics`.

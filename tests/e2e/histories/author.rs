@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use simulator::STORAGE_CLASS;
 use values::moment::{Moment, Random};
 
-use super::change::{Beside, Change, Deed, History, Of};
+use super::change::{Beside, Change, Deed, History, LATE, Of};
 
 /// An image that neither the simulation nor the fake nodes can pull.
 const BAD: &str = "bad/app:missing";
@@ -475,7 +475,7 @@ impl Author {
         }
         let mut claims = self.get("/volumeClaimTemplates").clone();
         let mut another = claims[0].clone();
-        another["metadata"]["name"] = format!("more-{}", self.next()).into();
+        another["metadata"]["name"] = format!("{LATE}{}", self.next()).into();
         claims.as_array_mut().unwrap().push(another);
         Change::set("/volumeClaimTemplates", claims)
     }

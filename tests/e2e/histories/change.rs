@@ -37,6 +37,8 @@ pub struct Beside {
 
 /// The name of the injected container.
 pub const SIDECAR: &str = "mesh";
+/// What the names of claim templates begin with that were not there from the start.
+pub const LATE: &str = "more-";
 /// How many Pods the first subset of the WorkloadSpread takes at first; they have this label with value `first`.
 pub const SPREAD: usize = 2;
 pub const SUBSET: &str = "example.com/subset";

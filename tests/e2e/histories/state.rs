@@ -9,7 +9,7 @@ use pod::revision_labels::short_hash;
 
 use serde_json::Value;
 
-use super::change::SIDECAR;
+use super::change::{LATE, SIDECAR};
 
 /// A workload's Pods and claims, without what chance decides.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -54,13 +54,14 @@ impl State {
         let mut pods: Vec<PodState> = pods.iter().map(|pod| PodState::of(pod, newest, has_names)).collect();
         pods.sort();
         // Claims are named by their templates, the workload and the Pod. Which of several Pods goes is chance where names
-        // are made up, and so is the size of its claims.
+        // are made up, and so are the size of its claims, and how many stay of a template that came later.
         let claim = |(name, size): &(&str, &str)| match name.find("-web-") {
             Some(end) if !has_names => name[..end].to_owned(),
             _ => format!("{name} {size}"),
         };
         let mut claims: Vec<String> = claims.iter().map(claim).collect();
         claims.sort();
+        claims.dedup_by(|one, other| one == other && !has_names && one.starts_with(LATE));
         let counts = status.as_object().into_iter().flatten();
         // What is left out is 0.
         let counts = counts

@@ -41,6 +41,8 @@ const PAUSE: Duration = Duration::from_millis(100);
 const HOOK: Duration = Duration::from_millis(300);
 /// How long the workload may take beyond what the simulation took: for writes, and for a new leader.
 const ROOM: Duration = Duration::from_secs(60);
+/// The same, where faults happen again and again.
+const ROOM_FOR_FAULTS: Duration = Duration::from_secs(240);
 /// How many variants of the simulation are played.
 const VARIANTS: usize = 8;
 /// Pauses of variants after a change.
@@ -58,6 +60,8 @@ pub struct Figures {
     pub changes: usize,
     refused: usize,
     compared: usize,
+    /// How long all took to settle.
+    waited: Duration,
     /// How long the slowest took to settle, and its seed.
     slowest: (Duration, u64),
     /// Pods that steps created, updated in place or recreated while they did nothing else, and the writes for them.
@@ -71,6 +75,7 @@ impl Figures {
         self.changes += other.changes;
         self.refused += other.refused;
         self.compared += other.compared;
+        self.waited += other.waited;
         self.slowest = self.slowest.max(other.slowest);
         for (sum, own) in self.writes.iter_mut().zip(other.writes) {
             *sum = (sum.0 + own.0, sum.1 + own.1);
@@ -80,11 +85,12 @@ impl Figures {
 
 impl fmt::Display for Figures {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { histories, failures, changes, refused, compared, slowest, writes } = self;
+        let Self { histories, failures, changes, refused, compared, waited, slowest, writes } = self;
         write!(
             formatter,
             "{histories} histories, {failures} with a fault; {changes} changes, {refused} refused; {compared} states compared; \
-             slowest to settle {:.1} s, of seed {}",
+             {:.2} s to settle, {:.1} s the slowest, of seed {}",
+            waited.as_secs_f64() / (*compared).max(1) as f64,
             slowest.0.as_secs_f64(),
             slowest.1
         )?;
@@ -290,9 +296,11 @@ impl<O: Oracle> Trial<'_, O> {
         for change in changes {
             self.figures.changes += 1;
             match change {
-                Change::Restart => self.site.restart().await,
+                Change::Restart => self.site.restart(false).await,
                 Change::Spec(_) => self.edit(change).await,
                 Change::Sidecar(_) | Change::Spread(_) => self.change_beside(change, &before.0).await,
+                // A rollout that stands still goes on at a Pod that is not ready, which the simulation does not see.
+                Change::Pod(Deed::MakeUnready, _) if !was_ready => {}
                 Change::Pod(deed, number) => {
                     let others: Vec<&Touched> = touched.iter().chain(&unready).collect();
                     if let Some(pair) = self.chosen(&before, *number, &others) {
@@ -318,6 +326,7 @@ impl<O: Oracle> Trial<'_, O> {
         self.settle(&reached).await?;
         // What hooks, spreads and budgets write comes on top, and what is tried again after the end of the program.
         if is_alone
+            && self.site.proxy.is_none()
             && restarts == self.site.restarts()
             && self.history.beside == Beside::default()
             && *self.hooks.lock().unwrap() == Lifecycle::default()
@@ -540,7 +549,8 @@ impl<O: Oracle> Trial<'_, O> {
         }
         let outcomes: Vec<Outcome> =
             (0..).zip(&self.variants).map(|(index, of)| outcome(index, of, reached)).collect();
-        let limit = ROOM + Duration::from_millis(duration);
+        let room = if self.site.proxy.is_some() { ROOM_FOR_FAULTS } else { ROOM };
+        let limit = room + Duration::from_millis(duration);
         let begun = Instant::now();
         let mut steady = (begun, None);
         loop {
@@ -560,6 +570,7 @@ impl<O: Oracle> Trial<'_, O> {
             }
             if fitting.first() == Some(&0) || !fitting.is_empty() && steady.0.elapsed() > STEADY {
                 self.figures.compared += 1;
+                self.figures.waited += begun.elapsed();
                 self.figures.slowest = self.figures.slowest.max((begun.elapsed(), self.history.seed));
                 self.keep(&fitting);
                 return Ok(());

@@ -29,6 +29,7 @@ pub mod fake_runtime;
 pub mod merge;
 pub mod objects;
 pub mod provisioner;
+pub mod proxy;
 pub mod scheduling;
 mod supervisor;
 pub mod wait;
@@ -37,6 +38,7 @@ pub use api_server::{ApiServer, Options, Output};
 pub use cluster::{Cluster, Image};
 pub use fake_nodes::FakeNodes;
 pub use provisioner::{Expansion, Provisioner};
+pub use proxy::Proxy;
 pub use wait::{DEADLINE, wait_for, wait_until, wait_within};
 
 use tokio::sync::OnceCell;
