@@ -118,7 +118,7 @@ async fn serve(settings: &Settings, admission: &Runtime, controllers: &Runtime) 
         Heartbeat::start("controllers", controllers.handle()),
     ];
     let _health = serve_health(settings, &metrics, &readiness, heartbeats).await?;
-    let leading = controllers_runtime::start(
+    let mut leading = controllers_runtime::start(
         settings,
         connector,
         counted.clone(),
@@ -133,8 +133,14 @@ async fn serve(settings: &Settings, admission: &Runtime, controllers: &Runtime) 
     listener.start(settings.silence, metrics.registry())?;
     settings.warn_of_traps();
 
+    let mut code = ExitCode::SUCCESS;
     tokio::select! {
         () = stop.received() => info!("stopping"),
+        // What is cached is of a state that is no more, and watches go on from there.
+        () = leading.restored() => {
+            warn!("stopping, to begin anew from what etcd was restored to");
+            code = ExitCode::FAILURE;
+        }
         // An external issuer takes its time; ending would not make it faster.
         () = readiness.failed_to_initialize(settings.initialize_timeout),
             if settings.certificates.mode != certs::Mode::External =>
@@ -160,7 +166,7 @@ async fn serve(settings: &Settings, admission: &Runtime, controllers: &Runtime) 
     }
     feeding.abort();
     info!("stopped");
-    Ok(ExitCode::SUCCESS)
+    Ok(code)
 }
 
 fn serve_webhooks(

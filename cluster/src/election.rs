@@ -9,7 +9,7 @@ use serde_json::json;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
-use tracing::{debug, info, warn};
+use tracing::{debug, error, info, warn};
 use values::election::{Lease, Observation, Step};
 
 use crate::error::{ApiError, ErrorReason, Retry};
@@ -37,7 +37,17 @@ pub struct Settings {
 pub struct Election {
     /// Changes whenever leadership is won or lost.
     pub leading: watch::Receiver<bool>,
-    task: JoinHandle<()>,
+    task: JoinHandle<End>,
+}
+
+/// Why an election ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// It was given up, or failed.
+    Resigned,
+    /// The Lease went back to an earlier state: etcd was restored from a backup. What else was seen of the cluster may be
+    /// of a later state too, and watches do not tell.
+    Restored,
 }
 
 /// Longest time for giving the Lease up.
@@ -45,11 +55,12 @@ const RELEASE: Duration = Duration::from_secs(3);
 
 impl Election {
     /// Gives the Lease up, so that another replica can take over at once.
-    pub async fn resign(self) {
+    pub async fn resign(self) -> End {
         drop(self.leading);
-        if let Err(error) = self.task.await {
+        self.task.await.unwrap_or_else(|error| {
             warn!(%error, "the election did not end in order");
-        }
+            End::Resigned
+        })
     }
 }
 
@@ -62,6 +73,7 @@ pub fn run(client: Client, settings: Settings) -> Election {
         settings,
         started: Instant::now(),
         observation: Observation::default(),
+        newest: 0,
         held: None,
     };
     Election { leading, task: tokio::spawn(candidate.campaign(sender)) }
@@ -72,6 +84,8 @@ struct Candidate {
     settings: Settings,
     started: Instant,
     observation: Observation,
+    /// The newest version of the Lease that was seen.
+    newest: u64,
     /// Our Lease, and until when it makes us the leader.
     held: Option<(Lease, Instant)>,
 }
@@ -79,7 +93,7 @@ struct Candidate {
 impl Candidate {
     /// A leader whose renewals fail leads until its deadline, counted from before the last one that came
     /// through was sent. That is before anybody else may take over.
-    async fn campaign(mut self, leading: watch::Sender<bool>) {
+    async fn campaign(mut self, leading: watch::Sender<bool>) -> End {
         loop {
             let deadline = self.held.as_ref().map(|(_, until)| *until);
             let round = timeout_at(
@@ -92,6 +106,10 @@ impl Candidate {
             };
             let is_answered = result.is_ok();
             if let Err(error) = result {
+                if matches!(error, LeaseError::Restored { .. }) {
+                    error!(%error, "the election ends");
+                    return End::Restored;
+                }
                 warn!(%error, "the Lease can't be held, will be tried again");
             }
             let end = self.held.as_ref().map(|(_, until)| *until);
@@ -118,6 +136,7 @@ impl Candidate {
         if let Some((lease, _)) = self.held.take() {
             self.release(&lease).await;
         }
+        End::Resigned
     }
 
     /// Looks at the Lease and does what is to be done. Without an answer we are what we were.
@@ -133,7 +152,7 @@ impl Candidate {
         let Some(text) = write::get(&self.client, &self.path()).await? else {
             return self.create().await;
         };
-        let lease: Lease = serde_json::from_str(&text)?;
+        let lease = self.read(&text)?;
         let Settings { identity, lease_duration, .. } = &self.settings;
         match self.observation.decide(&lease, identity, *lease_duration, self.started.elapsed()) {
             Step::Wait => {
@@ -170,8 +189,20 @@ impl Candidate {
     }
 
     fn won(&mut self, text: &str, sent: Instant) -> Result<(), LeaseError> {
-        self.held = Some((serde_json::from_str(text)?, sent + self.settings.renew_deadline));
+        self.held = Some((self.read(text)?, sent + self.settings.renew_deadline));
         Ok(())
+    }
+
+    /// The Lease of an answer. Versions of an object only grow.
+    fn read(&mut self, text: &str) -> Result<Lease, LeaseError> {
+        let lease: Lease = serde_json::from_str(text)?;
+        if let Ok(version) = lease.metadata.resource_version.parse() {
+            if version < self.newest {
+                return Err(LeaseError::Restored { version, seen: self.newest });
+            }
+            self.newest = version;
+        }
+        Ok(lease)
     }
 
     fn spec(&self, lease: &Lease, step: Step) -> serde_json::Value {
@@ -234,6 +265,8 @@ enum LeaseError {
     Unreadable(#[from] serde_json::Error),
     #[error("no answer in time")]
     Slow,
+    #[error("etcd was restored from a backup: the Lease has version {version} after {seen}")]
+    Restored { version: u64, seen: u64 },
 }
 
 #[cfg(test)]
@@ -247,6 +280,17 @@ mod tests {
     use super::*;
 
     const IDENTITY: &str = "us";
+
+    fn settings() -> Settings {
+        Settings {
+            namespace: "kruise-system".to_owned(),
+            name: "kruise-manager".to_owned(),
+            identity: IDENTITY.to_owned(),
+            lease_duration: Duration::from_secs(15),
+            renew_deadline: Duration::from_secs(10),
+            retry_period: Duration::from_secs(2),
+        }
+    }
 
     fn state(version: &str, holder: &str) -> Value {
         json!({"metadata": {"resourceVersion": version}, "spec": {"holderIdentity": holder}})
@@ -279,16 +323,10 @@ mod tests {
         });
         let candidate = Candidate {
             client: Client::new(service, "default"),
-            settings: Settings {
-                namespace: "kruise-system".to_owned(),
-                name: "kruise-manager".to_owned(),
-                identity: IDENTITY.to_owned(),
-                lease_duration: Duration::from_secs(15),
-                renew_deadline: Duration::from_secs(10),
-                retry_period: Duration::from_secs(2),
-            },
+            settings: settings(),
             started: Instant::now(),
             observation: Observation::default(),
+            newest: 0,
             held: None,
         };
         candidate.release(&serde_json::from_value(state("7", IDENTITY)).unwrap()).await;
@@ -300,5 +338,31 @@ mod tests {
     async fn a_lease_is_given_up_after_a_renewal_that_was_broken_off() {
         assert_eq!(named(IDENTITY).await, ["7", "8"]);
         assert_eq!(named("another").await, ["7"]);
+    }
+
+    /// How the election ends where the Lease of another one has these versions, one after the other.
+    async fn end(versions: [&'static str; 3]) -> End {
+        let mut versions = versions.into_iter();
+        let (seen, mut is_over) = watch::channel(false);
+        let service = tower::service_fn(move |_: Request<Body>| {
+            let version = versions.next();
+            seen.send_replace(version.is_none());
+            let body = state(version.unwrap_or("99"), "another").to_string();
+            std::future::ready(Ok::<_, std::convert::Infallible>(Response::new(Body::from(
+                body.into_bytes(),
+            ))))
+        });
+        let mut election = run(Client::new(service, "default"), settings());
+        tokio::select! {
+            changed = election.leading.changed() => assert!(changed.is_err(), "it never leads"),
+            over = is_over.wait_for(|over| *over) => assert!(over.is_ok()),
+        }
+        election.resign().await
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_lease_that_goes_back_ends_the_election() {
+        assert_eq!(end(["7", "8", "8"]).await, End::Resigned);
+        assert_eq!(end(["9", "10", "9"]).await, End::Restored);
     }
 }

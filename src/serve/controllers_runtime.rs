@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use cluster::client::{ConnectError, Connector};
-use cluster::election;
+use cluster::election::{self, End};
 use controllers::Context;
 use controllers::metrics::Metrics as ControllerMetrics;
 use informers::Index;
@@ -19,7 +19,7 @@ use super::settings::Settings;
 /// The controllers in progress.
 pub(crate) struct Leading {
     stop: oneshot::Sender<()>,
-    task: JoinHandle<()>,
+    task: JoinHandle<End>,
 }
 
 impl Leading {
@@ -27,8 +27,19 @@ impl Leading {
     pub(crate) async fn stop(self) {
         // Dropping the sender is the signal.
         drop(self.stop);
+        if self.task.is_finished() {
+            return;
+        }
         if let Err(error) = self.task.await {
             error!(%error, "the controllers did not stop in order");
+        }
+    }
+
+    /// Waits until etcd was restored from a backup.
+    pub(crate) async fn restored(&mut self) {
+        match (&mut self.task).await {
+            Ok(End::Restored) => {}
+            _ => std::future::pending().await,
         }
     }
 }
@@ -61,7 +72,7 @@ pub(crate) fn start(
             }
         };
         let (client, evicting, lease_client) = tokio::select! {
-            _ = &mut stopped => return,
+            _ = &mut stopped => return End::Resigned,
             clients = work => clients,
         };
         let context = Context { client, evicting, metrics, index, settings: controllers };
@@ -71,18 +82,18 @@ pub(crate) fn start(
                 _ = stopped => {}
                 () = controllers::run_unelected(context) => {}
             }
-            return;
+            return End::Resigned;
         }
-        // An election ends only by a failure of its task; then another one begins.
+        // After a failure of its task another election begins.
         loop {
             let election = election::run(lease_client.clone(), lease.clone());
             let ended = tokio::select! {
                 _ = &mut stopped => false,
                 () = controllers::run_while_leading(context.clone(), &election) => true,
             };
-            election.resign().await;
-            if !ended {
-                return;
+            let end = election.resign().await;
+            if !ended || end == End::Restored {
+                return end;
             }
         }
     });

@@ -3,6 +3,7 @@
 
 mod audit;
 mod rest;
+mod restored;
 mod rolling;
 mod upgrade;
 

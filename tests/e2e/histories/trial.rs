@@ -315,10 +315,11 @@ impl<O: Oracle> Trial<'_, O> {
         for (pod, _) in &unready {
             self.annotate(&pod.metadata.name, &json!({fake_nodes::READY_AFTER: null})).await;
         }
-        // What comes of several changes depends on how far each came before the next.
+        // What comes of several changes depends on how far each came before the next; with faults how they come, too.
         let is_alone = matches!(changes, [Change::Spec(_) | Change::Pod(..)])
             && was_ready
             && unready.is_empty()
+            && self.site.proxy.is_none()
             && O::KNOWS_FATES;
         // At which of several older revisions Pods have stayed is chance, and from each they come in another way.
         let is_alone = is_alone && revisions(&before.0).len() <= 2;
@@ -326,7 +327,6 @@ impl<O: Oracle> Trial<'_, O> {
         self.settle(&reached).await?;
         // What hooks, spreads and budgets write comes on top, and what is tried again after the end of the program.
         if is_alone
-            && self.site.proxy.is_none()
             && restarts == self.site.restarts()
             && self.history.beside == Beside::default()
             && *self.hooks.lock().unwrap() == Lifecycle::default()

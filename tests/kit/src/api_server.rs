@@ -89,7 +89,7 @@ struct Own {
     port: u16,
     api_server: Mutex<Option<Process>>,
     _helpers: Vec<Process>,
-    _etcd: Process,
+    etcd: Mutex<Option<Process>>,
     _janitor: Process,
 }
 
@@ -170,7 +170,7 @@ impl ApiServer {
             port,
             api_server: Mutex::new(Some(api_server)),
             _helpers: helpers,
-            _etcd: etcd,
+            etcd: Mutex::new(Some(etcd)),
             _janitor: janitor,
         };
         Self { kubeconfig, config, own: Some(own) }
@@ -384,6 +384,36 @@ impl ApiServer {
         let mut api_server = start_api_server(&own.directory, &own.options, own.port);
         wait_ready(&self.config, &mut api_server).await;
         *own.api_server.lock().expect("no test panicked here") = Some(api_server);
+    }
+
+    /// Keeps a copy of all that is stored, for [`restore`](Self::restore). Both servers are away meanwhile.
+    ///
+    /// # Panics
+    /// With an existing cluster.
+    pub async fn back_up(&self) {
+        self.restart_etcd("cp -a etcd backup");
+        self.restart().await;
+    }
+
+    /// Brings back what was stored when it was [backed up](Self::back_up), with its versions.
+    ///
+    /// # Panics
+    /// With an existing cluster.
+    pub async fn restore(&self) {
+        self.restart_etcd("rm -r etcd && mv backup etcd");
+        self.restart().await;
+    }
+
+    /// Stops kube-apiserver and etcd, runs a command in their directory, and starts etcd again.
+    fn restart_etcd(&self, command: &str) {
+        self.stop();
+        let own = self.own();
+        let mut etcd = own.etcd.lock().expect("no test panicked here");
+        drop(etcd.take());
+        let status =
+            std::process::Command::new("sh").args(["-c", command]).current_dir(&own.directory).status();
+        assert!(status.expect("sh runs").success(), "{command}");
+        *etcd = Some(start_etcd(&own.directory));
     }
 
     fn own(&self) -> &Own {
