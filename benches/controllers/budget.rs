@@ -5,16 +5,15 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
+use benches::program::{Memory, Program};
 use benches::report::{figure, median, median_ratio, progress};
+use benches::stand::{Stand, TIMEOUT, kind_of};
 use futures::future::join_all;
 use kit::builders::{Object, object, pod, workload};
 use kit::fake_nodes::{self, FakeNodes};
 use kit::{objects, wait_within};
 use kube::Client;
 use serde_json::{Value, json};
-
-use crate::program::{Memory, Program};
-use crate::stand::{Stand, TIMEOUT, kind_of};
 
 /// Evictions at once.
 const EVICTIONS: usize = 60;

@@ -1,10 +1,10 @@
 //! What the controller of CloneSets costs: 0 to 500, 1,000 and 5,000 Pods, and all of them updated in place and
 //! then recreated with `maxUnavailable: 10%`.
 
+use benches::stand::Stand;
 use serde_json::json;
 
 use crate::rollout::{self, Change, Step, Subject, has_all_replicas, has_update_revision};
-use crate::stand::Stand;
 
 /// A created Pod gets all its conditions in one write; one that is updated in place takes three; one that is
 /// recreated is marked and deleted besides. Recreating may take half of what OpenKruise took for 500 Pods on such a

@@ -1,11 +1,11 @@
 //! What the controllers of DaemonSets and BroadcastJobs cost: on 1,000 and 5,000 Nodes Pods are created, and updated in place
 //! and recreated with `maxUnavailable: 10%`; a job runs on all of them; and kubelets report.
 
+use benches::stand::Stand;
 use kit::fake_nodes::EXIT;
 use serde_json::json;
 
 use crate::rollout::{self, Change, Step, Subject, has_update_revision};
-use crate::stand::Stand;
 
 /// A created Pod gets all its conditions in one write; one that is updated in place takes three; one that is recreated
 /// is deleted besides.

@@ -14,19 +14,16 @@ mod budget;
 mod cloneset;
 mod daemonset;
 mod node;
-mod program;
 mod rollout;
 mod sidecarset;
 mod spread;
-mod stand;
 mod statefulset;
 mod united;
 
 use std::path::PathBuf;
 
+use benches::stand::Stand;
 use clap::{Parser, ValueEnum};
-
-use stand::Stand;
 
 /// Bench of Kutter's controllers
 #[derive(Parser)]

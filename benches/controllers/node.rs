@@ -3,15 +3,14 @@
 
 use std::time::{Duration, Instant};
 
+use benches::program::{Memory, Program};
 use benches::report::{figure, megabytes, progress};
+use benches::stand::{Stand, TIMEOUT, kind_of};
 use kit::builders::{object, pod};
 use kit::fake_nodes::{self, FakeNodes};
 use kit::fake_runtime::{FakeRuntime, Pull};
 use kit::wait_within;
 use serde_json::{Value, json};
-
-use crate::program::{Memory, Program};
-use crate::stand::{Stand, TIMEOUT, kind_of};
 
 const REST: Duration = Duration::from_secs(60);
 /// Nodes without agents.

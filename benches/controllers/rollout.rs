@@ -4,13 +4,12 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use benches::program::{Memory, Program};
 use benches::report::{figure, progress};
+use benches::stand::{GROWTH, Stand, kind_of};
 use kit::builders::{Object, workload};
 use kit::fake_nodes::{self, FakeNodes};
 use serde_json::{Value, json};
-
-use crate::program::{Memory, Program};
-use crate::stand::{GROWTH, Stand, kind_of};
 
 const OLD: &str = "registry.example.com/shop/checkout:2.41.0";
 const NEW: &str = "registry.example.com/shop/checkout:2.42.0";

@@ -2,14 +2,13 @@
 
 use std::time::Instant;
 
+use benches::program::{Memory, Program};
 use benches::report::{figure, progress};
+use benches::stand::{GROWTH, Stand, TIMEOUT};
 use kit::builders::{pod, sidecar_set};
 use kit::fake_nodes::{self, FakeNodes};
 use kit::wait_within;
 use serde_json::{Value, json};
-
-use crate::program::{Memory, Program};
-use crate::stand::{GROWTH, Stand, TIMEOUT};
 
 /// What a rollout cost, per Pod.
 struct Cost {

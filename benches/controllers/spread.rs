@@ -2,14 +2,13 @@
 
 use std::time::{Duration, Instant};
 
+use benches::program::Program;
 use benches::report::{figure, progress};
+use benches::stand::{GROWTH, Stand};
 use kit::builders::{object, pod, workload};
 use kit::fake_nodes::{self, FakeNodes};
 use kit::objects;
 use serde_json::{Value, json};
-
-use crate::program::Program;
-use crate::stand::{GROWTH, Stand};
 
 /// Measures with these numbers of Pods, from small to large.
 pub(crate) async fn measure(stand: &Stand, pods: &[usize]) {

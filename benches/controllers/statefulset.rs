@@ -1,10 +1,10 @@
 //! What the controller of StatefulSets costs: 0 to 200 Pods one after another, 0 to 1,000 and 5,000 in parallel, and
 //! all of these updated in place with `maxUnavailable: 10%`.
 
+use benches::stand::Stand;
 use serde_json::json;
 
 use crate::rollout::{self, Change, Step, Subject, has_all_replicas, has_update_revision};
-use crate::stand::Stand;
 
 /// Pods of the StatefulSet that creates one after another.
 const ORDERED_PODS: usize = 200;

@@ -5,13 +5,12 @@ use std::collections::BTreeMap;
 use std::process::Command;
 use std::time::Instant;
 
+use benches::program::{Memory, Program};
 use benches::report::{figure, median, progress};
+use benches::stand::{Stand, kind_of};
 use kit::builders::object;
 use kit::fake_nodes::{self, FakeNodes};
 use serde_json::{Value, json};
-
-use crate::program::{Memory, Program};
-use crate::stand::{Stand, kind_of};
 
 const OLD: &str = "registry.example.com/shop/checkout:2.41.0";
 const NEW: &str = "registry.example.com/shop/checkout:2.42.0";

@@ -3,15 +3,16 @@
 use std::time::{Duration, Instant};
 
 use benches::audited::Audited;
+use benches::load;
+use benches::process::{Core, Generator};
+use benches::report::{figure, median, megabytes, progress};
+use benches::review::{self, Template};
 use futures::{StreamExt, stream};
 use serde_json::Value;
 
 use crate::cpu::{Contestant, POD_PATH, is_allowed, is_injected};
-use crate::process::{Core, Generator};
 use crate::product::Product;
-use crate::review::{self, Template};
-use crate::{Run, Scenario, load, manifests};
-use benches::report::{figure, median, megabytes, progress};
+use crate::{Run, Scenario, manifests};
 
 const STARTS: usize = 7;
 const WRITERS: usize = 48;

@@ -3,14 +3,15 @@
 use std::net::SocketAddr;
 use std::path::Path;
 
+use benches::load;
+use benches::process::{self, Generator, Process};
+use benches::report::{figure, median, median_ratio, megabytes, progress};
+use benches::review::{self, Template};
 use bytes::Bytes;
 use serde_json::Value;
 
-use crate::process::{Generator, Process};
 use crate::product::Product;
-use crate::review::{self, Template};
-use crate::{Run, load, manifests, process};
-use benches::report::{figure, median, median_ratio, megabytes, progress};
+use crate::{Run, manifests};
 
 pub(crate) const POD_PATH: &str = "/mutate-pod";
 const NAMESPACE_PATH: &str = "/validate-namespace";

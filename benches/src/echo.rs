@@ -7,14 +7,13 @@ use axum::Router;
 use axum::extract::State;
 use axum::routing::post;
 use axum::serve::Listener;
+use benches::tls;
 use bytes::Bytes;
 use http::HeaderName;
 use http::header::CONTENT_TYPE;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
-
-use crate::tls;
 
 /// Serves until it is killed.
 pub(crate) fn serve(port: u16, answer_bytes: usize) {

@@ -10,7 +10,14 @@
 )]
 
 pub mod audited;
+pub mod in_memory;
+pub mod load;
+pub mod process;
+pub mod program;
 pub mod report;
+pub mod review;
+pub mod stand;
+pub mod tls;
 
 /// The variables that the chart sets for the program beside its port.
 pub const ENVIRONMENT: [(&str, &str); 1] = [("MIMALLOC_PURGE_DELAY", "0")];

@@ -4,12 +4,13 @@
 
 use std::io::BufRead;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use clap::Args;
 use futures::future::join_all;
 use h2::client::{self, SendRequest};
 use http::{Request, StatusCode};
@@ -26,24 +27,42 @@ const STREAMS: usize = 10;
 const STREAM_WINDOW: u32 = 1 << 20;
 const CONNECTION_WINDOW: u32 = 16 << 20;
 
+/// What the process of a load generator is started with.
+#[derive(Args)]
+pub struct Arguments {
+    #[arg(long)]
+    address: SocketAddr,
+    #[arg(long)]
+    path: String,
+    #[arg(long)]
+    body: PathBuf,
+    #[arg(long)]
+    requests: u32,
+    /// Reviews per second; without it, each stream sends its next when it has the answer to the last
+    #[arg(long)]
+    rate: Option<u32>,
+}
+
 /// What one round showed.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Round {
+pub struct Round {
     /// From the first review sent to the last answer received.
-    pub(crate) seconds: f64,
+    pub seconds: f64,
     /// Median time from review to answer in microseconds.
-    pub(crate) p50: f64,
+    pub p50: f64,
     /// 99th percentile of it.
-    pub(crate) p99: f64,
+    pub p99: f64,
     /// Bytes of the shortest answer.
-    pub(crate) shortest: usize,
+    pub shortest: usize,
     /// Bytes of the longest answer.
-    pub(crate) longest: usize,
+    pub longest: usize,
 }
 
 /// The process: connects, says `ready`, plays a round for each line on its standard input and prints
 /// it as JSON.
-pub(crate) fn generate(address: SocketAddr, path: &str, body: &Path, requests: u32, rate: Option<u32>) {
+pub fn generate(arguments: &Arguments) {
+    let Arguments { address, path, body, requests, rate } = arguments;
+    let (address, requests, rate) = (*address, *requests, *rate);
     kit::install_crypto_provider();
     let template = Template::new(std::fs::read(body).expect("the body can be read"));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -81,7 +100,7 @@ fn input() -> UnboundedReceiver<()> {
 ///
 /// # Errors
 /// Nobody listens, the call breaks, or the status is not 200.
-pub(crate) async fn ask(address: SocketAddr, path: &str, body: Bytes) -> Result<Bytes, String> {
+pub async fn ask(address: SocketAddr, path: &str, body: Bytes) -> Result<Bytes, String> {
     let sender = open(address).await?;
     Ok(exchange(sender, &request(address, path), body).await?.concat().into())
 }

@@ -19,17 +19,12 @@
 mod cluster;
 mod cpu;
 mod echo;
-mod load;
 mod manifests;
-mod process;
 mod product;
-mod review;
-mod tls;
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use benches::report;
+use benches::{load, report};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 // The product's allocator, so that the echo server has no handicap.
@@ -57,19 +52,7 @@ enum Command {
     },
     /// The load generator: connects, then plays one round for each line on its standard input
     #[command(hide = true)]
-    Load {
-        #[arg(long)]
-        address: SocketAddr,
-        #[arg(long)]
-        path: String,
-        #[arg(long)]
-        body: PathBuf,
-        #[arg(long)]
-        requests: u32,
-        /// Reviews per second; without it, each stream sends its next when it has the answer to the last
-        #[arg(long)]
-        rate: Option<u32>,
-    },
+    Load(load::Arguments),
 }
 
 #[derive(Args)]
@@ -119,9 +102,7 @@ enum Scenario {
 fn main() {
     match Arguments::parse().command {
         Command::Echo { port, answer_bytes } => echo::serve(port, answer_bytes),
-        Command::Load { address, path, body, requests, rate } => {
-            load::generate(address, &path, &body, requests, rate);
-        }
+        Command::Load(arguments) => load::generate(&arguments),
         Command::Run(run) => measure(&run),
     }
 }

@@ -1,8 +1,7 @@
 //! The objects of the cluster.
 
+use benches::review;
 use serde_json::{Value, json};
-
-use crate::review;
 
 /// The label `app` of the Pod under review.
 const APP: &str = "checkout";

@@ -14,7 +14,7 @@ const TICKS: f64 = 100.0;
 
 /// The core that a process may run on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Core {
+pub enum Core {
     /// That of the server under test.
     Server,
     /// That of the load generator.
@@ -25,7 +25,7 @@ pub(crate) enum Core {
 
 /// A child process, killed when it is dropped and when we end.
 #[derive(Debug)]
-pub(crate) struct Process {
+pub struct Process {
     child: Child,
     log: PathBuf,
 }
@@ -33,7 +33,7 @@ pub(crate) struct Process {
 impl Process {
     /// Starts a program on a core. Its standard error goes to the file `log`, and its standard output
     /// too unless the command says otherwise.
-    pub(crate) fn start(core: Core, command: &Command, log: &Path, output: Option<Stdio>) -> Self {
+    pub fn start(core: Core, command: &Command, log: &Path, output: Option<Stdio>) -> Self {
         let open = || File::options().create(true).append(true).open(log).expect("the log opens");
         let mut pinned = Command::new("setpriv");
         pinned.args(["--pdeathsig", "KILL"]);
@@ -54,7 +54,7 @@ impl Process {
     }
 
     /// User and system time so far.
-    pub(crate) fn cpu(&self) -> Duration {
+    pub fn cpu(&self) -> Duration {
         let stat = self.read("stat");
         // The second field is the name in parentheses, which may hold blanks.
         let fields = stat.rsplit_once(')').expect("stat has a name").1;
@@ -64,14 +64,14 @@ impl Process {
     }
 
     /// Peak of the memory in RAM (VmHWM) in bytes.
-    pub(crate) fn peak_memory(&self) -> u64 {
+    pub fn peak_memory(&self) -> u64 {
         let status = self.read("status");
         let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("the process runs");
         line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") * 1024
     }
 
     /// Asks it to end, and waits until it has.
-    pub(crate) fn stop(mut self) {
+    pub fn stop(mut self) {
         let pid = self.child.id().to_string();
         let signalled = Command::new("kill").args(["-TERM", &pid]).status();
         assert!(signalled.expect("kill runs").success(), "{}", self.log_tail());
@@ -79,7 +79,7 @@ impl Process {
     }
 
     /// Panics with the end of the log if the process has ended.
-    pub(crate) fn assert_running(&mut self) {
+    pub fn assert_running(&mut self) {
         if let Some(status) = self.child.try_wait().expect("a child of ours") {
             panic!("the process ended ({status}); its log ends with:\n{}", self.log_tail());
         }
@@ -115,7 +115,7 @@ impl Core {
 
 /// A load generator, connected to a server.
 #[derive(Debug)]
-pub(crate) struct Generator {
+pub struct Generator {
     process: Process,
     go: ChildStdin,
     results: BufReader<ChildStdout>,
@@ -123,18 +123,12 @@ pub(crate) struct Generator {
 
 impl Generator {
     /// Connects to `address`; each round sends `requests` reviews like `body` to `path` in a closed loop.
-    pub(crate) fn start(
-        directory: &Path,
-        address: SocketAddr,
-        path: &str,
-        body: &[u8],
-        requests: u32,
-    ) -> Self {
+    pub fn start(directory: &Path, address: SocketAddr, path: &str, body: &[u8], requests: u32) -> Self {
         Self::connect(directory, address, path, body, &["--requests", &requests.to_string()])
     }
 
     /// Connects to `address`; a round sends `rate` reviews per second for so many `seconds`.
-    pub(crate) fn steady(
+    pub fn steady(
         directory: &Path,
         address: SocketAddr,
         path: &str,
@@ -161,7 +155,7 @@ impl Generator {
     }
 
     /// Plays one round.
-    pub(crate) fn round(&mut self) -> Round {
+    pub fn round(&mut self) -> Round {
         writeln!(self.go, "go").expect("the load generator runs");
         let round: Round = serde_json::from_str(&self.line()).expect("a round");
         assert!(round.longest < round.shortest + round.shortest / 10 + 64, "answers differ: {round:?}");
@@ -179,7 +173,7 @@ impl Generator {
 }
 
 /// Starts an echo server that answers `answer_bytes`.
-pub(crate) fn echo(directory: &Path, answer_bytes: usize) -> (Process, SocketAddr) {
+pub fn echo(directory: &Path, answer_bytes: usize) -> (Process, SocketAddr) {
     let port = kit::api_server::free_port();
     let mut command = ourselves();
     command.args(["echo", "--port", &port.to_string(), "--answer-bytes", &answer_bytes.to_string()]);

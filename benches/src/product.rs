@@ -6,14 +6,15 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
+use benches::load;
+use benches::process::{Core, Process};
+use benches::review::Template;
 use bytes::Bytes;
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::process::{Core, Process};
-use crate::review::Template;
-use crate::{Run, load};
+use crate::Run;
 
 const START_DEADLINE: Duration = Duration::from_secs(120);
 

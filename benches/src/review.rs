@@ -10,24 +10,24 @@ const VARY: &[u8] = b"VARY0000";
 const POD: &str = "checkout-7d4b9c6f5d-x8w2k";
 
 /// CREATE of a Pod of a Deployment: two containers, managedFields, 6 kB. Its owner is never the same.
-pub(crate) fn pod() -> Vec<u8> {
+pub fn pod() -> Vec<u8> {
     compact(include_str!("../data/pod-review.json"))
 }
 
 /// DELETE of a Namespace with the label `policy.kruise.io/delete-protection: Always`.
-pub(crate) fn namespace_delete() -> Vec<u8> {
+pub fn namespace_delete() -> Vec<u8> {
     compact(include_str!("../data/namespace-review.json"))
 }
 
 /// DELETE of [`running_pod`].
-pub(crate) fn pod_delete() -> Vec<u8> {
+pub fn pod_delete() -> Vec<u8> {
     let mut review = pod_review("DELETE", "DeleteOptions");
     review["request"]["oldObject"] = running_pod();
     review.to_string().into_bytes()
 }
 
 /// The eviction of [`running_pod`], which it does not carry.
-pub(crate) fn pod_eviction() -> Vec<u8> {
+pub fn pod_eviction() -> Vec<u8> {
     let mut review = pod_review("CREATE", "CreateOptions");
     let request = &mut review["request"];
     let kind = json!({"group": "policy", "version": "v1", "kind": "Eviction"});
@@ -52,7 +52,7 @@ fn pod_review(operation: &str, options: &str) -> Value {
 }
 
 /// The Pod of the [`pod()`] review, once it serves.
-pub(crate) fn running_pod() -> Value {
+pub fn running_pod() -> Value {
     let mut pod = pod_object();
     pod["metadata"]["name"] = json!(POD);
     pod["metadata"]["uid"] = json!("0e6a9d3c-58f4-4b0e-8a51-6f4f0b0c7d21");
@@ -64,7 +64,7 @@ pub(crate) fn running_pod() -> Value {
 }
 
 /// The Pod of the [`pod()`] review.
-pub(crate) fn pod_object() -> Value {
+pub fn pod_object() -> Value {
     let mut review: Value = serde_json::from_slice(&pod()).expect("the review is JSON");
     review["request"]["object"].take()
 }
@@ -76,19 +76,20 @@ fn compact(json: &str) -> Vec<u8> {
 }
 
 /// Makes many reviews of one, each with numbers of its own.
-pub(crate) struct Template {
+pub struct Template {
     body: Vec<u8>,
     places: Vec<usize>,
 }
 
 impl Template {
-    pub(crate) fn new(body: Vec<u8>) -> Self {
+    /// Reviews like this one.
+    pub fn new(body: Vec<u8>) -> Self {
         let places = (0..body.len()).filter(|&place| body[place..].starts_with(VARY)).collect();
         Self { body, places }
     }
 
     /// The review with this number.
-    pub(crate) fn fill(&self, number: u32) -> Bytes {
+    pub fn fill(&self, number: u32) -> Bytes {
         let mut body = self.body.clone();
         let digits = format!("{number:0>8x}");
         for &place in &self.places {

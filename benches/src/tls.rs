@@ -15,7 +15,7 @@ use tokio_rustls::{TlsAcceptor, TlsConnector};
 const BUFFER: usize = 64 * 1024;
 
 /// The server side, HTTP/2 only.
-pub(crate) fn acceptor() -> TlsAcceptor {
+pub fn acceptor() -> TlsAcceptor {
     let certified = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
     let key = PrivateKeyDer::try_from(certified.signing_key.serialize_der()).expect("a key");
     let mut config = ServerConfig::builder()
@@ -31,9 +31,7 @@ pub(crate) fn acceptor() -> TlsAcceptor {
 ///
 /// # Errors
 /// Nobody listens, or the handshake fails.
-pub(crate) async fn connect(
-    address: SocketAddr,
-) -> std::io::Result<BufWriter<TlsStream<BufReader<TcpStream>>>> {
+pub async fn connect(address: SocketAddr) -> std::io::Result<BufWriter<TlsStream<BufReader<TcpStream>>>> {
     let mut config = ClientConfig::builder()
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(TrustAnyone(aws_lc_rs::default_provider())))

@@ -17,7 +17,7 @@ const QUIET: (Duration, Duration) = (Duration::from_secs(2), Duration::from_mill
 
 /// Which memory is meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Memory {
+pub enum Memory {
     /// What the process has now.
     Now,
     /// The most that it had so far.
@@ -25,14 +25,15 @@ pub(crate) enum Memory {
 }
 
 /// A running replica on one core, killed when it is dropped.
-pub(crate) struct Program {
+pub struct Program {
     child: Child,
+    health: u16,
     metrics: u16,
 }
 
 impl Program {
     /// The server, with further arguments.
-    pub(crate) fn start(kutter: &Path, port: u16, kubeconfig: &Path, log: &Path, further: &[&str]) -> Self {
+    pub fn start(kutter: &Path, port: u16, kubeconfig: &Path, log: &Path, further: &[&str]) -> Self {
         let (health, metrics) = (kit::api_server::free_port(), kit::api_server::free_port());
         let folder = log.with_extension("files");
         fs::create_dir_all(&folder).expect("a folder can be made");
@@ -47,11 +48,11 @@ impl Program {
             .args(further)
             .env("WEBHOOK_PORT", port.to_string())
             .env("WEBHOOK_CERT_DIR", folder.join("certificates"));
-        Self::spawn(command, metrics, log)
+        Self::spawn(command, (health, metrics), log)
     }
 
     /// The agent of a node whose runtime has its socket in the directory `sockets`.
-    pub(crate) fn agent(kutter: &Path, node: &str, sockets: &Path, kubeconfig: &Path, log: &Path) -> Self {
+    pub fn agent(kutter: &Path, node: &str, sockets: &Path, kubeconfig: &Path, log: &Path) -> Self {
         let metrics = kit::api_server::free_port();
         let mut command = pinned(kutter);
         command
@@ -60,30 +61,51 @@ impl Program {
             .arg(format!("--socket-directory={}", sockets.display()))
             .arg(format!("--addr=127.0.0.1:{metrics}"))
             .env("NODE_NAME", node);
-        Self::spawn(command, metrics, log)
+        Self::spawn(command, (metrics, metrics), log)
     }
 
-    fn spawn(mut command: Command, metrics: u16, log: &Path) -> Self {
+    fn spawn(mut command: Command, (health, metrics): (u16, u16), log: &Path) -> Self {
         let output = File::create(log).expect("the log opens");
         let child = command
-            .envs(benches::ENVIRONMENT)
+            .envs(crate::ENVIRONMENT)
             .stdin(Stdio::null())
             .stdout(output.try_clone().expect("a file"))
             .stderr(output)
             .spawn()
             .expect("setpriv and taskset (util-linux) are installed");
-        Self { child, metrics }
+        Self { child, health, metrics }
     }
 
     /// Waits until it shows its metrics.
-    pub(crate) async fn wait_answering(&self) {
-        wait_within(TIMEOUT, "the program to answer", async || self.read_metrics().await.map(drop)).await;
+    pub async fn wait_answering(&self) {
+        wait_within(TIMEOUT, "the program to answer", async || get(self.metrics, "/metrics").await.map(drop))
+            .await;
+    }
+
+    /// Waits until it is ready.
+    pub async fn wait_ready(&self) {
+        wait_within(TIMEOUT, "kutter to be ready", async || {
+            let answer = get(self.health, "/readyz").await.map_err(|error| error.to_string())?;
+            if answer.starts_with("HTTP/1.1 200") { Ok(()) } else { Err(answer) }
+        })
+        .await;
+    }
+
+    /// Waits until a cache holds so many objects.
+    pub async fn wait_cached(&self, cache: &str, objects: usize) {
+        let metric = format!(r#"kutter_cache_objects{{cache="{cache}","#);
+        wait_within(TIMEOUT, &format!("{objects} objects in cache {cache}"), async || {
+            let metrics = get(self.metrics, "/metrics").await.map_err(|error| error.to_string())?;
+            let line = metrics.lines().find(|line| line.starts_with(&metric)).unwrap_or_default();
+            if line.ends_with(&format!(" {objects}")) { Ok(()) } else { Err(line.to_owned()) }
+        })
+        .await;
     }
 
     /// Waits until it leads.
-    pub(crate) async fn wait_leading(&self) {
+    pub async fn wait_leading(&self) {
         wait_within(TIMEOUT, "kutter to lead", async || {
-            let metrics = self.read_metrics().await.map_err(|error| error.to_string())?;
+            let metrics = get(self.metrics, "/metrics").await.map_err(|error| error.to_string())?;
             let leads = metrics.lines().any(|line| line == "kruise_manager_is_leader 1");
             if leads { Ok(()) } else { Err("it does not lead".to_owned()) }
         })
@@ -91,7 +113,7 @@ impl Program {
     }
 
     /// Waits until it has nothing to do.
-    pub(crate) async fn wait_quiet(&self) {
+    pub async fn wait_quiet(&self) {
         loop {
             let before = self.cpu();
             tokio::time::sleep(QUIET.0).await;
@@ -101,16 +123,8 @@ impl Program {
         }
     }
 
-    async fn read_metrics(&self) -> std::io::Result<String> {
-        let mut stream = TcpStream::connect(("127.0.0.1", self.metrics)).await?;
-        stream.write_all(b"GET /metrics HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").await?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).await?;
-        Ok(answer)
-    }
-
     /// User and system time so far.
-    pub(crate) fn cpu(&self) -> Duration {
+    pub fn cpu(&self) -> Duration {
         let stat = self.read("stat");
         // The second field is the name in parentheses, which may hold blanks.
         let fields = stat.rsplit_once(')').expect("stat has a name").1;
@@ -119,7 +133,7 @@ impl Program {
     }
 
     /// Memory in RAM in bytes.
-    pub(crate) fn memory(&self, memory: Memory) -> u64 {
+    pub fn memory(&self, memory: Memory) -> u64 {
         let name = match memory {
             Memory::Now => "VmRSS:",
             Memory::Peak => "VmHWM:",
@@ -130,7 +144,7 @@ impl Program {
     }
 
     /// How often its first thread has gone to rest so far, which is how often it was woken.
-    pub(crate) fn rests(&self) -> u64 {
+    pub fn rests(&self) -> u64 {
         let status = self.read("status");
         let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
         line.expect("the process runs").trim().parse().expect("a number")
@@ -141,7 +155,7 @@ impl Program {
     }
 
     /// Asks it to end, and waits until it has.
-    pub(crate) fn stop(mut self) {
+    pub fn stop(mut self) {
         let signalled = Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status();
         assert!(signalled.expect("kill runs").success());
         self.child.wait().expect("a child of ours");
@@ -167,4 +181,14 @@ fn core() -> String {
     let status = fs::read_to_string("/proc/self/status").expect("Linux");
     let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).expect("cores");
     list.trim().split([',', '-']).next().unwrap_or_default().to_owned()
+}
+
+/// GET over plain HTTP: the whole answer.
+async fn get(port: u16, path: &str) -> std::io::Result<String> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).await?;
+    let request = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await?;
+    Ok(answer)
 }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use benches::audited::Audited;
+use crate::audited::Audited;
 use futures::{StreamExt, stream};
 use kit::builders::sidecar_set;
 use kit::{ApiServer, wait_within};
@@ -12,19 +12,21 @@ use serde_json::Value;
 use crate::program::Program;
 
 const WRITERS: usize = 32;
-pub(crate) const TIMEOUT: Duration = Duration::from_secs(1800);
+/// Longest time for whatever is waited for.
+pub const TIMEOUT: Duration = Duration::from_secs(1800);
 /// Cost per Pod may grow that much from one size to the next.
-pub(crate) const GROWTH: f64 = 1.2;
+pub const GROWTH: f64 = 1.2;
 
 /// An API server on which the program has registered itself.
-pub(crate) struct Stand {
+pub struct Stand {
     audited: Audited,
     directory: tempfile::TempDir,
     kutter: PathBuf,
 }
 
 impl Stand {
-    pub(crate) async fn start(kutter: &Path) -> Self {
+    /// Starts it, and has the program register itself.
+    pub async fn start(kutter: &Path) -> Self {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let audited = Audited::start(kutter, directory.path()).await;
         let stand = Self { audited, directory, kutter: kutter.to_owned() };
@@ -35,7 +37,7 @@ impl Stand {
     }
 
     /// Another name of the program, by which it does something else.
-    pub(crate) fn named(&self, name: &str) -> PathBuf {
+    pub fn named(&self, name: &str) -> PathBuf {
         let path = self.directory.path().join(name);
         // A name that is there already is the same.
         let program = self.kutter.canonicalize().expect("the program is there");
@@ -44,12 +46,12 @@ impl Stand {
     }
 
     /// The program, leading and with its caches filled.
-    pub(crate) async fn program(&self, name: &str) -> Program {
+    pub async fn program(&self, name: &str) -> Program {
         self.program_with(name, &[]).await
     }
 
     /// [`program`](Self::program) with further arguments.
-    pub(crate) async fn program_with(&self, name: &str, further: &[&str]) -> Program {
+    pub async fn program_with(&self, name: &str, further: &[&str]) -> Program {
         let log = self.directory.path().join(format!("{name}.log"));
         let server = self.server().kubeconfig();
         let program = Program::start(&self.kutter, self.audited.port, server, &log, further);
@@ -59,7 +61,7 @@ impl Stand {
     }
 
     /// The agent of a node whose runtime has its socket in the directory `sockets`.
-    pub(crate) async fn agent(&self, node: &str, sockets: &Path) -> Program {
+    pub async fn agent(&self, node: &str, sockets: &Path) -> Program {
         let log = self.directory.path().join(format!("{node}.log"));
         let agent = Program::agent(&self.kutter, node, sockets, self.server().kubeconfig(), &log);
         agent.wait_answering().await;
@@ -81,7 +83,7 @@ impl Stand {
     }
 
     /// Creates objects, many at a time.
-    pub(crate) async fn create(&self, objects: impl IntoIterator<Item = impl Into<Value>>) {
+    pub async fn create(&self, objects: impl IntoIterator<Item = impl Into<Value>>) {
         let client = self.server().client();
         stream::iter(objects)
             .for_each_concurrent(WRITERS, |object| {
@@ -92,7 +94,7 @@ impl Stand {
     }
 
     /// Waits until the newest spec of an object was looked at, where its status tells that, and `holds` accepts its spec and status.
-    pub(crate) async fn wait_status(&self, object: &[&str], holds: impl Fn(&Value, &Value) -> bool) {
+    pub async fn wait_status(&self, object: &[&str], holds: impl Fn(&Value, &Value) -> bool) {
         let words: Vec<&str> = ["get", "--output=json"].iter().chain(object).copied().collect();
         wait_within(TIMEOUT, "the object to come that far", async || {
             tokio::time::sleep(Duration::from_millis(200)).await;
@@ -107,28 +109,28 @@ impl Stand {
     }
 
     /// What the controllers asked so far: an audit event for each call.
-    pub(crate) fn calls(&self) -> Vec<Value> {
+    pub fn calls(&self) -> Vec<Value> {
         self.audited.calls("kruise-manager/controllers")
     }
 
     /// What the agents of nodes asked so far.
-    pub(crate) fn calls_of_agents(&self) -> Vec<Value> {
+    pub fn calls_of_agents(&self) -> Vec<Value> {
         self.audited.calls("kruise-daemon")
     }
 
     /// What admission asked so far.
-    pub(crate) fn calls_of_reviews(&self) -> Vec<Value> {
+    pub fn calls_of_reviews(&self) -> Vec<Value> {
         self.audited.calls("kruise-manager\"")
     }
 
     /// The API server.
-    pub(crate) fn server(&self) -> &ApiServer {
+    pub fn server(&self) -> &ApiServer {
         &self.audited.server
     }
 }
 
 /// What a call was for: `patch pods/status`.
-pub(crate) fn kind_of(call: &Value) -> String {
+pub fn kind_of(call: &Value) -> String {
     let reference = &call["objectRef"];
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let subresource = reference["subresource"].as_str().map(|name| format!("/{name}")).unwrap_or_default();
