@@ -74,9 +74,8 @@ bench-budget: ## Cost of budgets and WorkloadSpreads in reviews and on fake node
 bench-node: ## Cost of the agent of a node, and of handing images to 1,000 fake nodes; prints figures in the same form
 	./benches/controllers.sh node
 
-bench-scale: ## Memory, start and cost of the whole among 5,000 nodes and 150,000 Pods, at an API server in memory, and at a tenth at a real one
-	./benches/scale.sh full
-	./benches/scale.sh tenth
+bench-scale: ## Memory, start and cost of the whole among 5,000 nodes and 150,000 Pods, at an API server in memory
+	./benches/scale.sh
 
 fuzz: ## A longer run of the property tests over the whole admission path
 	PROPTEST_CASES=100000 cargo test --release -p kutter-webhooks

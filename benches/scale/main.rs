@@ -1,7 +1,7 @@
 //! `bench-scale`: the program among 5,000 nodes and 150,000 Pods.
 //!
 //! ```text
-//!   bench-scale full ---- the API server in memory, kubelets, and the objects: made once by the program, then copied
+//!   bench-scale run ---- the API server in memory, kubelets, and the objects: made once by the program, then copied
 //!     |- kutter serve       leader and standby, on one core
 //!     `- bench-scale load   reviews, on another core
 //! ```
@@ -16,8 +16,8 @@
 )]
 
 mod copies;
-mod full;
 mod rollout;
+mod stand;
 mod traffic;
 mod unit;
 
@@ -40,14 +40,14 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     /// Measures at an API server in memory and prints `figure NAME VALUE UNIT goal GOAL`, smaller is better
-    Full(Full),
+    Run(Run),
     /// The load generator: connects, then plays one round for each line on its standard input
     #[command(hide = true)]
     Load(load::Arguments),
 }
 
 #[derive(Args)]
-struct Full {
+struct Run {
     /// The program to measure, built with --release
     #[arg(long)]
     kutter: PathBuf,
@@ -62,7 +62,7 @@ struct Full {
     rest: u64,
 }
 
-impl Full {
+impl Run {
     /// How many copies of the unit there are.
     fn units(&self) -> u32 {
         (f64::from(unit::UNITS) * self.scale).round().max(1.0) as u32
@@ -76,11 +76,11 @@ impl Full {
 fn main() {
     match Arguments::parse().command {
         Command::Load(arguments) => load::generate(&arguments),
-        Command::Full(arguments) => {
+        Command::Run(arguments) => {
             kit::install_crypto_provider();
             let runtime =
                 tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
-            runtime.block_on(full::measure(&arguments));
+            runtime.block_on(stand::measure(&arguments));
         }
     }
 }

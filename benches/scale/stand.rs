@@ -1,4 +1,4 @@
-//! The whole cluster, at an API server in memory.
+//! The program at an API server in memory that holds the whole cluster, and what it costs there.
 
 use std::path::Path;
 use std::process::Command;
@@ -13,7 +13,7 @@ use futures::future::join;
 use kit::builders::object;
 use serde_json::{Value, json};
 
-use crate::Full;
+use crate::Run;
 use crate::copies;
 use crate::rollout::{Cost, Rollout};
 use crate::traffic::Traffic;
@@ -25,11 +25,14 @@ const SERVICE: &str = "kruise-webhook-service";
 const REVIEWS: (u32, u32) = (500, 5);
 /// How much more a rollout may cost among all than alone.
 const RATIO: f64 = 1.2;
+/// The load knows the paths of reviews by their plain names. A machine that is busy with other things deposes no leader.
+const ARGUMENTS: [&str; 3] =
+    ["--legacy-paths", "--leader-election-lease-duration=120s", "--leader-election-renew-deadline=90s"];
 /// How long the traffic goes on before anything is measured.
 const SETTLE: Duration = Duration::from_secs(5);
 
 /// Measures everything.
-pub(crate) async fn measure(arguments: &Full) {
+pub(crate) async fn measure(arguments: &Run) {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let alone = alone(arguments, directory.path()).await;
     let stand = Stand::start(arguments, directory.path()).await;
@@ -47,16 +50,18 @@ pub(crate) async fn measure(arguments: &Full) {
     stand.rollouts(&leader, arguments.pods, &alone, rest).await;
     drop(traffic);
     let peak = megabytes(leader.memory(Memory::Peak));
-    figure("full-leader-memory", peak, "MB", Some(250.0));
+    figure("scale-leader-memory", peak, "MB", Some(250.0));
     leader.stop();
 }
 
 /// A rollout in a cluster that has nothing else.
-async fn alone(arguments: &Full, directory: &Path) -> Cost {
+async fn alone(arguments: &Run, directory: &Path) -> Cost {
     let stand = Stand::start(arguments, directory).await;
     let program = stand.program("alone");
     program.wait_ready().await;
     program.wait_leading().await;
+    program.wait_quiet().await;
+    figure("scale-empty-leader-memory", megabytes(program.memory(Memory::Peak)), "MB", None);
     let rollout = Rollout::prepare(&stand.server, arguments.pods).await;
     program.wait_quiet().await;
     let cost = rollout.roll(&program, "2.42.0").await;
@@ -67,13 +72,13 @@ async fn alone(arguments: &Full, directory: &Path) -> Cost {
 /// An API server in memory for which the program is installed.
 struct Stand<'a> {
     server: ApiServer,
-    arguments: &'a Full,
+    arguments: &'a Run,
     directory: &'a Path,
     port: u16,
 }
 
 impl<'a> Stand<'a> {
-    async fn start(arguments: &'a Full, directory: &'a Path) -> Self {
+    async fn start(arguments: &'a Run, directory: &'a Path) -> Self {
         let port = kit::api_server::free_port();
         let server = ApiServer::start(Some(port)).await;
         for definition in definitions(&arguments.kutter) {
@@ -105,8 +110,7 @@ impl<'a> Stand<'a> {
     fn program_at(&self, port: u16, name: &str) -> Program {
         let log = self.directory.join(format!("{name}.log"));
         let kubeconfig = self.server.kubeconfig(self.directory);
-        // The load knows the paths of reviews by their plain names.
-        Program::start(&self.arguments.kutter, port, &kubeconfig, &log, &["--legacy-paths"])
+        Program::start(&self.arguments.kutter, port, &kubeconfig, &log, &ARGUMENTS)
     }
 
     /// A leader begins in a cluster at rest.
@@ -115,18 +119,18 @@ impl<'a> Stand<'a> {
         let (before, start) = (self.server.calls(), Instant::now());
         let leader = self.program("leader");
         leader.wait_ready().await;
-        figure("full-admission-ready", start.elapsed().as_secs_f64(), "s", None);
+        figure("scale-admission-ready", start.elapsed().as_secs_f64(), "s", None);
         leader.wait_cached("sidecarset-accounts", units * PODS).await;
         leader.wait_cached("nodes", units * NODES).await;
         leader.wait_cached("nodeimages", units * NODES).await;
-        figure("full-start", start.elapsed().as_secs_f64(), "s", Some(15.0));
+        figure("scale-start", start.elapsed().as_secs_f64(), "s", Some(15.0));
         leader.wait_quiet().await;
-        figure("full-start-quiet", start.elapsed().as_secs_f64(), "s", None);
-        figure("full-start-cpu", leader.cpu().as_secs_f64(), "s", None);
-        figure("full-leader-memory-at-start", megabytes(leader.memory(Memory::Peak)), "MB", None);
+        figure("scale-start-quiet", start.elapsed().as_secs_f64(), "s", None);
+        figure("scale-start-cpu", leader.cpu().as_secs_f64(), "s", None);
+        figure("scale-leader-memory-at-start", megabytes(leader.memory(Memory::Peak)), "MB", None);
         let writes =
             self.report("written at start", &before, |call| call.verb != "get" && call.verb != "list");
-        figure("full-restart-writes", writes as f64, "calls", Some(0.0));
+        figure("scale-restart-writes", writes as f64, "calls", Some(0.0));
         leader
     }
 
@@ -136,7 +140,7 @@ impl<'a> Stand<'a> {
         let standby = self.program_at(kit::api_server::free_port(), "standby");
         standby.wait_ready().await;
         standby.wait_quiet().await;
-        figure("full-standby-memory", megabytes(standby.memory(Memory::Peak)), "MB", Some(60.0));
+        figure("scale-standby-memory", megabytes(standby.memory(Memory::Peak)), "MB", Some(60.0));
         standby.stop();
     }
 
@@ -146,9 +150,9 @@ impl<'a> Stand<'a> {
         let (before, cpu, start) = (self.server.calls(), leader.cpu(), Instant::now());
         tokio::time::sleep(time).await;
         let share = leader.cpu().saturating_sub(cpu).as_secs_f64() / start.elapsed().as_secs_f64();
-        figure("full-rest-cpu", share * 100.0, "%", Some(15.0));
+        figure("scale-rest-cpu", share * 100.0, "%", Some(15.0));
         let calls = self.report("called at rest", &before, |_| true);
-        figure("full-rest-calls", calls as f64 / time.as_secs_f64(), "calls/s", Some(0.0));
+        figure("scale-rest-calls", calls as f64 / time.as_secs_f64(), "calls/s", Some(0.0));
         share
     }
 
@@ -159,15 +163,15 @@ impl<'a> Stand<'a> {
         let among = rollout.roll(leader, "2.42.0").await;
         let per_pod = |value: f64| value / f64::from(pods);
         for (name, cost) in [("alone", alone), ("among", &among)] {
-            let name = format!("full-roll-{name}");
+            let name = format!("scale-roll-{name}");
             figure(&format!("{name}-calls-per-pod"), per_pod(cost.calls as f64), "calls", None);
             figure(&format!("{name}-cpu-per-pod"), per_pod(cost.cpu.as_secs_f64() * 1e6), "us", None);
             figure(&format!("{name}-time"), cost.took.as_secs_f64(), "s", None);
         }
         // What the rest of the cluster costs is a figure of its own.
         let cpu = among.cpu.as_secs_f64() - among.took.as_secs_f64() * rest;
-        figure("full-roll-calls-ratio", among.calls as f64 / alone.calls as f64, "x", Some(RATIO));
-        figure("full-roll-cpu-ratio", cpu / alone.cpu.as_secs_f64(), "x", Some(RATIO));
+        figure("scale-roll-calls-ratio", among.calls as f64 / alone.calls as f64, "x", Some(RATIO));
+        figure("scale-roll-cpu-ratio", cpu / alone.cpu.as_secs_f64(), "x", Some(RATIO));
 
         let address = ([127, 0, 0, 1], self.port).into();
         // A SidecarSet of the first unit is for this Pod.
@@ -189,7 +193,7 @@ impl<'a> Stand<'a> {
         };
         let ((), rounds) = join(rolled, rounds).await;
         let slowest = rounds.expect("reviews are answered").into_iter().fold(0.0, f64::max);
-        figure("full-roll-review-p99", slowest, "us", Some(10_000.0));
+        figure("scale-roll-review-p99", slowest, "us", Some(10_000.0));
     }
 
     /// Counts the calls that are meant, other than for Leases and Events, and prints them.
