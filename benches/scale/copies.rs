@@ -41,10 +41,10 @@ pub(crate) async fn fill(server: &ApiServer, program: Program, units: u32) {
     }
     program.wait_quiet().await;
     program.stop();
-    let node = nodes.names()[0].rsplit_once('-').expect("names are numbered").0.to_owned();
+    let names = nodes.names().to_vec();
     drop(nodes);
     server.begin_uids_with(0);
-    copy(server, unit, &node, units);
+    copy(server, unit, &names, units);
 }
 
 /// Creates objects, some at a time.
@@ -69,14 +69,18 @@ pub(crate) fn status(server: &ApiServer, plural: &str, namespace: &str, name: &s
     if is_new { object["status"].take() } else { Value::Null }
 }
 
-/// Puts units in the place of that which was made, whose nodes' names begin with `node`.
-fn copy(server: &ApiServer, made: Unit, node: &str, units: u32) {
+/// Puts units in the place of that which was made, whose nodes have these names.
+fn copy(server: &ApiServer, made: Unit, nodes: &[String], units: u32) {
     let token = made.token();
     let contains = |json: &[u8]| String::from_utf8_lossy(json).contains(&token);
     let made = server.store().take(|_, json| contains(json));
     progress(&format!("copying {} objects {units} times", made.len()));
-    let node_of_unit = format!("{token}-node");
-    let renamed = |text: &str| text.replace(node, &node_of_unit);
+    let renamed = |text: &str| {
+        let numbered = nodes.iter().enumerate();
+        numbered.fold(text.to_owned(), |text, (number, node)| {
+            text.replace(node, &format!("{token}-node-{number:02}"))
+        })
+    };
     let made: Vec<(Kind, [String; 3])> = made
         .into_iter()
         .map(|(kind, key, json)| {

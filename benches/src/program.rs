@@ -9,6 +9,8 @@ use kit::wait_within;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
+use crate::stand;
+
 const TIMEOUT: Duration = Duration::from_secs(300);
 /// Clock ticks per second of /proc/PID/stat, a constant of Linux's interface.
 const TICKS: f64 = 100.0;
@@ -94,7 +96,7 @@ impl Program {
     /// Waits until a cache holds so many objects.
     pub async fn wait_cached(&self, cache: &str, objects: usize) {
         let metric = format!(r#"kutter_cache_objects{{cache="{cache}","#);
-        wait_within(TIMEOUT, &format!("{objects} objects in cache {cache}"), async || {
+        wait_within(stand::TIMEOUT, &format!("{objects} objects in cache {cache}"), async || {
             let metrics = get(self.metrics, "/metrics").await.map_err(|error| error.to_string())?;
             let line = metrics.lines().find(|line| line.starts_with(&metric)).unwrap_or_default();
             if line.ends_with(&format!(" {objects}")) { Ok(()) } else { Err(line.to_owned()) }
