@@ -39,10 +39,15 @@ pub(crate) async fn measure(arguments: &Run) {
     let program = stand.program("first");
     program.wait_ready().await;
     program.wait_leading().await;
-    let units = arguments.units();
-    copies::fill(&stand.server, program, units).await;
+    copies::fill(&stand.server, program, arguments.units()).await;
 
-    let leader = stand.begin(units as usize).await;
+    progress("the program takes the copies over: hashes of names differ");
+    let program = stand.program("second");
+    stand.wait_filled(&program).await;
+    program.wait_quiet().await;
+    program.stop();
+
+    let leader = stand.begin().await;
     stand.standby().await;
     let traffic = Traffic::start(&stand.server);
     tokio::time::sleep(SETTLE).await;
@@ -113,16 +118,22 @@ impl<'a> Stand<'a> {
         Program::start(&self.arguments.kutter, port, &kubeconfig, &log, &ARGUMENTS)
     }
 
+    /// Waits until the caches of the program are full, most of all those of a leader.
+    async fn wait_filled(&self, program: &Program) {
+        let units = self.arguments.units() as usize;
+        for (cache, objects) in [("sidecarset-accounts", PODS), ("nodes", NODES), ("nodeimages", NODES)] {
+            program.wait_cached(cache, units * objects).await;
+        }
+    }
+
     /// A leader begins in a cluster at rest.
-    async fn begin(&self, units: usize) -> Program {
+    async fn begin(&self) -> Program {
         progress("a leader begins");
         let (before, start) = (self.server.calls(), Instant::now());
         let leader = self.program("leader");
         leader.wait_ready().await;
         figure("scale-admission-ready", start.elapsed().as_secs_f64(), "s", None);
-        leader.wait_cached("sidecarset-accounts", units * PODS).await;
-        leader.wait_cached("nodes", units * NODES).await;
-        leader.wait_cached("nodeimages", units * NODES).await;
+        self.wait_filled(&leader).await;
         figure("scale-start", start.elapsed().as_secs_f64(), "s", Some(15.0));
         leader.wait_quiet().await;
         figure("scale-start-quiet", start.elapsed().as_secs_f64(), "s", None);

@@ -73,7 +73,7 @@ fn review(request: &Request, object: &Value) -> Value {
         "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
         "request": {
             "uid": "2b9d1c1e-0f6d-4a64-9c55-3f1d5ab0c0de", "operation": "CREATE", "dryRun": request.is_dry_run(),
-            "namespace": namespace, "name": object["metadata"]["name"],
+            "namespace": namespace, "name": object["metadata"]["name"].as_str().unwrap_or_default(),
             "kind": kind, "requestKind": kind, "resource": resource, "requestResource": resource,
             "userInfo": {"username": "system:admin", "groups": ["system:masters"]},
             "object": object, "oldObject": null, "options": {"kind": "CreateOptions", "apiVersion": "meta.k8s.io/v1"},
