@@ -7,7 +7,7 @@ target := $(or $(CARGO_TARGET_DIR),target)/$(host)
 # Not target/demo, where Cargo puts what it builds by the profile of that name.
 demo_directory ?= $(CURDIR)/target/demo-cluster
 
-.PHONY: help demo demo-down test lint check format generate image release bench bench-admission bench-sidecarset bench-cloneset bench-statefulset bench-daemonset bench-uniteddeployment bench-budget bench-node bench-scale fuzz histories chaos
+.PHONY: help demo demo-down test test-versions lint check format generate image release bench bench-admission bench-sidecarset bench-cloneset bench-statefulset bench-daemonset bench-uniteddeployment bench-budget bench-node bench-scale fuzz histories chaos
 
 help: ## This list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 18
@@ -20,6 +20,9 @@ demo-down: ## Ends what `make demo` left
 
 test: ## Everything that must hold: unit, property, API server and real-node tests
 	./tests/run.sh
+
+test-versions: ## What matters, on every minor version of Kubernetes that is supported; VERSIONS="v1.30.14 v1.36.3" chooses
+	./tests/versions.sh $(VERSIONS)
 
 lint: ## Format, clippy, direction of dependencies, generated files, licences and known vulnerabilities
 	cargo clippy --workspace --all-targets -- -D warnings

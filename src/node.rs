@@ -36,6 +36,7 @@ use tokio::net::TcpListener;
 use tokio::runtime::Builder;
 use tokio::task::JoinSet;
 use tracing::{info, warn};
+use values::server_version::ServerVersion;
 use webhooks::MetricsAccess;
 use webhooks::probes::metrics_router;
 use webhooks::server::{ConnectionLimits, Server};
@@ -119,6 +120,7 @@ async fn serve(arguments: &NodeArguments) -> anyhow::Result<ExitCode> {
     let version = connector.connect("kruise-daemon")?.apiserver_version().await;
     let version = version.context("the API server does not tell its version")?;
     info!(version = version.git_version, "the API server answers");
+    ServerVersion::OLDEST_OF_AGENTS.refuse_older(&version.git_version).map_err(anyhow::Error::msg)?;
     let node = environment("NODE_NAME", "");
     if node.is_empty() {
         return Err(anyhow!("not found NODE_NAME in environments"));

@@ -30,8 +30,9 @@ use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::timeout;
-use tracing::{error, info, warn};
+use tracing::{debug, error, info, warn};
 use values::moment::Moment;
+use values::server_version::ServerVersion;
 use webhooks::probes::{self, Checks};
 use webhooks::router::{Limits, router};
 use webhooks::server::{ConnectionLimits, Drained, Server, bind};
@@ -47,6 +48,8 @@ use settings::Settings;
 const IN_FLIGHT: Duration = Duration::from_secs(30);
 /// Longest time for the controllers to stop and the Lease to be given up.
 const RESIGN: Duration = Duration::from_secs(5);
+/// Pause before an API server that does not tell its version is asked again.
+const VERSION_RETRY: Duration = Duration::from_secs(1);
 
 /// Serves until a stop signal.
 pub(crate) fn run(arguments: &ServeArguments) -> anyhow::Result<ExitCode> {
@@ -129,6 +132,7 @@ async fn serve(settings: &Settings, admission: &Runtime, controllers: &Runtime) 
     for kind in index.kinds() {
         counted.caches.count("admission", kind, &index, move |index| index.world().count(kind));
     }
+    let too_old = too_old(client.clone());
     let listener = silence::Listener { client, index, recorder, controllers: counted };
     listener.start(settings.silence, metrics.registry())?;
     settings.warn_of_traps();
@@ -141,6 +145,7 @@ async fn serve(settings: &Settings, admission: &Runtime, controllers: &Runtime) 
             warn!("stopping, to begin anew from what etcd was restored to");
             code = ExitCode::FAILURE;
         }
+        refusal = too_old => return Err(anyhow::Error::msg(refusal)),
         // An external issuer takes its time; ending would not make it faster.
         () = readiness.failed_to_initialize(settings.initialize_timeout),
             if settings.certificates.mode != certs::Mode::External =>
@@ -167,6 +172,20 @@ async fn serve(settings: &Settings, admission: &Runtime, controllers: &Runtime) 
     feeding.abort();
     info!("stopped");
     Ok(code)
+}
+
+/// Ends with what is needed where the API server is too old; else never.
+async fn too_old(client: Client) -> String {
+    loop {
+        match client.apiserver_version().await {
+            Ok(version) => match ServerVersion::OLDEST.refuse_older(&version.git_version) {
+                Ok(()) => std::future::pending().await,
+                Err(refusal) => return refusal,
+            },
+            Err(error) => debug!(%error, "the API server does not tell its version"),
+        }
+        tokio::time::sleep(VERSION_RETRY).await;
+    }
 }
 
 fn serve_webhooks(

@@ -34,13 +34,23 @@ var components = map[string]func() int{
 	"kube-apiserver":          command(apiserver.NewAPIServerCommand),
 	"kube-controller-manager": command(controllermanager.NewControllerManagerCommand),
 	"kube-scheduler":          command(func() *cobra.Command { return scheduler.NewSchedulerCommand() }),
-	"kubelet":                 command(func() *cobra.Command { return kubelet.NewKubeletCommand(context.Background()) }),
+	"kubelet":                 command(kubelet.NewKubeletCommand),
 	"kube-proxy":              command(proxy.NewProxyCommand),
 	"kubectl":                 runKubectl,
 }
 
-func command(create func() *cobra.Command) func() int {
-	return func() int { return cli.Run(create()) }
+// command runs what create returns. Which of the two it is differs by the version of Kubernetes.
+func command(create any) func() int {
+	return func() int {
+		switch create := create.(type) {
+		case func() *cobra.Command:
+			return cli.Run(create())
+		case func(context.Context) *cobra.Command:
+			return cli.Run(create(context.Background()))
+		default:
+			panic(fmt.Sprintf("no command: %T", create))
+		}
+	}
 }
 
 // runKubectl reports errors and exit codes the way kubectl itself does ("Error from server ...").

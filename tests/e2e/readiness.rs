@@ -2,11 +2,13 @@
 //! (docs/behaviour/api-and-registration.md).
 
 use axum::http::Request;
+use axum::{Router, routing};
 use futures::future::join_all;
 use kit::builders::{Object, pod, workload};
 use kit::{ApiServer, wait_for};
 use kube::client::Body;
 use serde_json::{Value, json};
+use tokio::net::TcpListener;
 use values::segment::split;
 
 use crate::product::{self, Options, Product};
@@ -21,6 +23,32 @@ const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/kruise-system/lease
 async fn an_unknown_gate_ends_the_program() {
     let refusal = product::run(&["serve", "--feature-gates=NoSuchGate=true"]).await.failure();
     assert!(refusal.contains("NoSuchGate"), "{refusal}");
+}
+
+/// Scenario 41.
+#[tokio::test]
+async fn an_old_api_server_ends_the_program() {
+    let answer = json!({"major": "1", "minor": "28", "gitVersion": "v1.28.15", "gitCommit": "", "gitTreeState": "",
+        "buildDate": "", "goVersion": "", "compiler": "", "platform": ""});
+    let router = Router::new().route("/version", routing::get(async move || answer.to_string()));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    tokio::spawn(async { axum::serve(listener, router).await });
+    let content = json!({"apiVersion": "v1", "kind": "Config", "current-context": "old",
+        "clusters": [{"name": "old", "cluster": {"server": url}}], "users": [{"name": "nobody", "user": {}}],
+        "contexts": [{"name": "old", "context": {"cluster": "old", "user": "nobody"}}]});
+    let kubeconfig = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(kubeconfig.path(), content.to_string()).unwrap();
+
+    let server = ApiServer::existing(kubeconfig.path()).await;
+    let mut product = Product::start(&server, Options::default()).await;
+    assert!(!product.wait_exit().await.success());
+    let kubeconfig = format!("--kubeconfig={}", kubeconfig.path().display());
+    let agent = product::run(&["node", &kubeconfig]).await.failure();
+    for (output, needed) in [(product.log(), "1.29"), (agent, "1.30")] {
+        let refusal = format!("error: Kubernetes v1.28.15 is too old: {needed} or newer is needed");
+        assert!(output.contains(&refusal), "{output}");
+    }
 }
 
 /// Scenarios 33, 34, 37 and 40, and the second half of 6.

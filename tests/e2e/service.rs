@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use kit::api_server::host_address;
+use kit::api_server::{host_address, mirror_endpoints};
 use kit::{ApiServer, wait_for};
 use kube::Client;
 use serde_json::{Value, json};
@@ -46,6 +46,7 @@ impl Endpoint {
         self.task.abort();
         let (code, answer) = call(&self.client, "DELETE", &self.path, &Value::Null).await;
         assert_eq!(code, 200, "{answer:#}");
+        mirror_endpoints(&self.client, NAMESPACE, SERVICE).await;
     }
 }
 
@@ -106,5 +107,7 @@ async fn follow(client: Client, path: String, health: u16, changes: [Value; 2]) 
 /// False where the API server is away.
 async fn set(client: &Client, path: &str, change: &Value) -> bool {
     let request = axum::http::Request::patch(path).header("content-type", "application/merge-patch+json");
-    client.request_text(request.body(change.to_string().into_bytes()).unwrap()).await.is_ok()
+    let is_set = client.request_text(request.body(change.to_string().into_bytes()).unwrap()).await.is_ok();
+    mirror_endpoints(client, NAMESPACE, SERVICE).await;
+    is_set
 }

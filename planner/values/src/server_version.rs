@@ -5,6 +5,11 @@
 pub struct ServerVersion([u32; 3]);
 
 impl ServerVersion {
+    /// The oldest that is supported, as `kubeVersion` of the chart says.
+    pub const OLDEST: Self = Self([1, 29, 0]);
+    /// The oldest on which agents run: there policies hold them to their nodes.
+    pub const OLDEST_OF_AGENTS: Self = Self([1, 30, 0]);
+
     /// Reads `gitVersion`, such as `v1.32.1-eks-2d5f260`: the digits that begin each of its first three
     /// parts. A text that is no version is older than every version.
     pub fn parse(git_version: &str) -> Self {
@@ -18,6 +23,19 @@ impl ServerVersion {
             (Some(major), Some(minor), Some(patch)) => Self([major, minor, patch]),
             _ => Self::default(),
         }
+    }
+
+    /// Refuses an API server that is older than this. One whose version can't be read is not refused.
+    ///
+    /// # Errors
+    /// What is needed, in words.
+    pub fn refuse_older(self, git_version: &str) -> Result<(), String> {
+        let version = Self::parse(git_version);
+        if version == Self::default() || version >= self {
+            return Ok(());
+        }
+        let [major, minor, _] = self.0;
+        Err(format!("Kubernetes {git_version} is too old: {major}.{minor} or newer is needed"))
     }
 
     /// Requests and limits of running Pods are changed through `pods/resize`.
@@ -45,6 +63,15 @@ mod tests {
             ("vx.y.z", false),
         ] {
             assert_eq!(ServerVersion::parse(text).has_resize(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn versions_before_the_oldest_are_refused_by_name() {
+        let refusal = "Kubernetes v1.28.15+k3s1 is too old: 1.29 or newer is needed";
+        assert_eq!(ServerVersion::OLDEST.refuse_older("v1.28.15+k3s1"), Err(refusal.to_owned()));
+        for version in ["v1.29.0-alpha.1", "v1.36.3", "unknown"] {
+            assert_eq!(ServerVersion::OLDEST.refuse_older(version), Ok(()), "{version}");
         }
     }
 }

@@ -10,8 +10,9 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
-use kube::api::{Api, PostParams};
+use k8s_openapi::api::core::v1::{Endpoints, Namespace, ServiceAccount};
+use k8s_openapi::api::discovery::v1::{Endpoint, EndpointSlice};
+use kube::api::{Api, ListParams, Patch, PatchParams, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config, ResourceExt};
 use serde_json::json;
@@ -264,7 +265,9 @@ impl ApiServer {
             "ports": [{"name": "https", "port": port, "protocol": "TCP"}],
             "endpoints": [{"addresses": [host_address()], "conditions": {"ready": true}}],
         });
-        crate::objects::create(&self.client(), slice).await.expect("an EndpointSlice can be created");
+        let client = self.client();
+        crate::objects::create(&client, slice).await.expect("an EndpointSlice can be created");
+        mirror_endpoints(&client, namespace, service).await;
     }
 
     /// Runs the real kubectl as an administrator.
@@ -448,6 +451,36 @@ pub fn host_address() -> std::net::IpAddr {
     // Nothing is sent: this only asks for the route.
     socket.connect((Ipv4Addr::new(198, 51, 100, 1), 9)).expect("this machine has a default route");
     socket.local_addr().expect("a connected socket has an address").ip()
+}
+
+/// Writes the Endpoints of a Service as its EndpointSlices are: API servers before 1.34 call by the former.
+pub async fn mirror_endpoints(client: &Client, namespace: &str, service: &str) {
+    if binaries::kubernetes_minor() >= 34 {
+        return;
+    }
+    let slices = Api::<EndpointSlice>::namespaced(client.clone(), namespace);
+    let of_service = ListParams::default().labels(&format!("kubernetes.io/service-name={service}"));
+    // The API server may be away; then nobody calls.
+    let Ok(slices) = slices.list(&of_service).await else { return };
+    let subsets = slices.items.iter().map(|slice| {
+        let ready = |endpoint: &&Endpoint| {
+            endpoint.conditions.as_ref().is_some_and(|conditions| conditions.ready == Some(true))
+        };
+        let addresses = slice.endpoints.iter().filter(ready).flat_map(|endpoint| &endpoint.addresses);
+        let addresses: Vec<_> = addresses.map(|address| json!({"ip": address})).collect();
+        json!({"addresses": addresses, "ports": slice.ports})
+    });
+    let subsets: Vec<_> = subsets.filter(|subset| subset["addresses"] != json!([])).collect();
+    // No controller has to make slices of it.
+    let labels = json!({"endpointslice.kubernetes.io/skip-mirror": "true"});
+    let endpoints = json!({"apiVersion": "v1", "kind": "Endpoints",
+        "metadata": {"name": service, "labels": labels}, "subsets": subsets});
+    let force = PatchParams::apply("kit").force();
+    drop(
+        Api::<Endpoints>::namespaced(client.clone(), namespace)
+            .patch(service, &force, &Patch::Apply(endpoints))
+            .await,
+    );
 }
 
 async fn read_config(kubeconfig: &Path) -> Config {
