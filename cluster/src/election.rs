@@ -355,7 +355,8 @@ mod tests {
         let mut election = run(Client::new(service, "default"), settings());
         tokio::select! {
             changed = election.leading.changed() => assert!(changed.is_err(), "it never leads"),
-            over = is_over.wait_for(|over| *over) => assert!(over.is_ok()),
+            // Otherwise the server went with the election.
+            Ok(_) = is_over.wait_for(|over| *over) => {}
         }
         election.resign().await
     }
