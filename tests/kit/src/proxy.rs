@@ -42,6 +42,7 @@ struct Faults {
 }
 
 /// How a write fails.
+#[derive(Clone, Copy)]
 enum Failure {
     Conflict,
     Internal,
@@ -109,12 +110,9 @@ impl Faults {
         if !is_write || !self.fails_writes.load(Ordering::Relaxed) {
             return None;
         }
-        match self.writes.fetch_add(1, Ordering::Relaxed) % (3 * FAILING) {
-            9 => Some(Failure::Conflict),
-            19 => Some(Failure::Internal),
-            29 => Some(Failure::Silent),
-            _ => None,
-        }
+        let write = self.writes.fetch_add(1, Ordering::Relaxed) + 1;
+        let failures = [Failure::Silent, Failure::Conflict, Failure::Internal];
+        write.is_multiple_of(FAILING).then(|| failures[write / FAILING % failures.len()])
     }
 }
 
