@@ -34,7 +34,7 @@ use kinds::sidecarset::rollout::injected;
 use kinds::workload::ordinal;
 use kube::Client;
 use pod::launch_priority::release::PodFacts;
-use pod::observed::{ObservedPod, Pool};
+use pod::observed::{ObservedPod, Part, Pool};
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::ReconcileError;
@@ -65,15 +65,15 @@ pub enum Group {
     /// The UID of an owner.
     Owner(Box<str>),
     /// The namespace.
-    Namespace(Arc<str>),
+    Namespace(Part<str>),
     /// The name of a SidecarSet whose sidecars were injected.
     SidecarSet(Box<str>),
     /// The node that the Pod is on.
-    Node(Arc<str>),
+    Node(Part<str>),
     /// The namespace and the name without the ordinal at its end, of a Pod that nobody manages.
     Orphan(Box<str>),
     /// The namespace of a Pod that nobody manages, and that names a revision.
-    LostOwner(Arc<str>),
+    LostOwner(Part<str>),
     /// The namespace and the subset of a UnitedDeployment.
     Subset(Box<str>),
 }

@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn requests_are_told_apart_by_operation_and_subresource() {
+    fn requests_are_distinguished_by_operation_and_subresource() {
         let request = |operation, subresource| PodRequest {
             operation,
             subresource,

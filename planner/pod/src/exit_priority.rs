@@ -53,7 +53,7 @@ pub struct Settings {
     pub image: String,
     /// As whom the program is copied; 0 leaves it to the cluster.
     pub run_as_user: u32,
-    /// How long a hook waits that nobody tells anything, in whole seconds.
+    /// How long a hook without a message waits, in whole seconds.
     pub window: Duration,
 }
 
@@ -290,7 +290,7 @@ pub fn order(pod: &str) -> Option<String> {
     Some(format!("containers end in this order (mode {mode}): {}", steps.join(", then ")))
 }
 
-/// What to tell who changes the order of a Pod that is there.
+/// The warning for a client that changes the order of an existing Pod.
 pub fn change_without_effect(old: Option<&str>, new: Option<&str>, gates: &FeatureGates) -> Option<String> {
     #[derive(Deserialize)]
     struct Pod {

@@ -59,7 +59,7 @@ pub use template::{Operation, Template};
 pub struct Started {
     /// What to write, in this order; each on the resource version that the one before returned.
     pub writes: Vec<PodWrite>,
-    /// When to look at the Pod again, where a grace period begins.
+    /// When to reconcile the Pod again, where a grace period begins.
     pub requeue: Option<Duration>,
 }
 
@@ -68,7 +68,7 @@ pub struct Started {
 pub struct Refresh {
     /// What to write, in this order; each on the resource version that the one before returned.
     pub writes: Vec<PodWrite>,
-    /// When to look at the Pod again.
+    /// When to reconcile the Pod again.
     pub requeue: Option<Duration>,
     /// Where the update is.
     pub progress: Progress,

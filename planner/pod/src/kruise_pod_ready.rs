@@ -118,7 +118,7 @@ mod tests {
         add(&pod, &first, now).unwrap().apply(&mut pod);
         assert_eq!(message(&pod), ("False", r#"[{"userAgent":"Lifecycle","key":"preDeleteHook"}]"#));
         assert_eq!(&*pod.condition("Ready").unwrap().reason, "ReadinessGatesNotReady");
-        assert_eq!(pod.condition("Ready").unwrap().last_transition_time, Some(now));
+        assert_eq!(pod.condition("Ready").unwrap().since(), Some(now));
         assert_eq!(add(&pod, &first, now), None);
         add(&pod, &second, now).unwrap().apply(&mut pod);
         let both = r#"[{"userAgent":"A","key":"n/r"},{"userAgent":"Lifecycle","key":"preDeleteHook"}]"#;

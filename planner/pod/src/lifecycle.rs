@@ -63,12 +63,12 @@ pub enum Flavour {
     StatefulSet,
 }
 
-/// What stands before the update of a chosen Pod (docs/behaviour/lifecycle.md#lifecycle-states).
+/// What precedes the update of a chosen Pod (docs/behaviour/lifecycle.md#lifecycle-states).
 #[derive(Clone, Debug, PartialEq)]
 pub enum BeforeUpdate {
     /// Nothing: change it now.
     Update,
-    /// Its hook is told first, by these writes in order.
+    /// Its hook is notified first, by these writes in order.
     Prepare(Vec<PodWrite>),
     /// Its hook still holds it.
     Wait,
@@ -95,7 +95,7 @@ pub fn before_update(pod: &ObservedPod, hooks: &Lifecycle, now: Timestamp) -> Be
     }
 }
 
-/// Puts the hook back on a Pod that was updated, so that it can be told about the next update.
+/// Puts the hook back on a Pod that was updated, so that it can be notified of the next update.
 fn prepare_again(pod: &ObservedPod, hook: Option<&LifecycleHook>, now: Timestamp) -> Vec<PodWrite> {
     let mut writes = enter(pod, State::PreparingUpdate, marks(hook), now);
     let Some(hook) = hook else { return writes };
@@ -110,7 +110,7 @@ fn prepare_again(pod: &ObservedPod, hook: Option<&LifecycleHook>, now: Timestamp
             write.set_label(key, value);
         }
         if !finalizers.is_empty() && write.target == Target::Status {
-            // Finalizers belong to the Pod itself; what makes it not ready goes first.
+            // Finalizers belong to the Pod itself; what makes it not ready comes first.
             let conditions = std::mem::take(&mut write.conditions);
             write.target = Target::Pod;
             write.finalizers = finalizers;
@@ -122,8 +122,8 @@ fn prepare_again(pod: &ObservedPod, hook: Option<&LifecycleHook>, now: Timestamp
     writes
 }
 
-/// What stands before the deletion of a Pod by its workload: `None` if nothing does, else the writes, in
-/// order, that tell its hook; there are none where it was told.
+/// What precedes the deletion of a Pod by its workload: `None` if nothing does, else the writes, in
+/// order, that notify its hook; there are none where it was notified.
 pub fn before_delete(pod: &ObservedPod, hooks: &Lifecycle, now: Timestamp) -> Option<Vec<PodWrite>> {
     let hook = hooks.pre_delete.as_ref();
     hooked(hook, &pod.metadata).then(|| enter(pod, State::PreparingDelete, marks(hook), now))
@@ -134,8 +134,8 @@ fn marks(hook: Option<&LifecycleHook>) -> bool {
     hook.is_some_and(|hook| hook.mark_pod_not_ready)
 }
 
-/// The state to which a Pod goes by itself, if to any (docs/behaviour/lifecycle.md#lifecycle-states).
-/// `updated` tells that the Pod is at the update revision; `completed` that no update of its containers is
+/// The state to which a Pod changes by itself, if to any (docs/behaviour/lifecycle.md#lifecycle-states).
+/// `updated` says that the Pod is at the update revision; `completed` that no update of its containers is
 /// in progress.
 pub fn next_state(
     pod: &ObservedPod,
@@ -194,7 +194,7 @@ pub fn enter(pod: &ObservedPod, state: State, mark_not_ready: bool, now: Timesta
     if write.is_empty() { Vec::new() } else { vec![write] }
 }
 
-/// Continues with the Pod's update in place ([`inplace::refresh`]) and with its life. All that is due goes in
+/// Continues with the Pod's update in place ([`inplace::refresh`]) and with its life. All that is due is written in
 /// one write: for a new Pod that was put on a node, the first conditions of both readiness gates and its state;
 /// for one whose update is completed, the readiness gate, the state and what hooks left behind.
 ///
@@ -214,7 +214,7 @@ pub fn refresh(
     }
     let completed = refresh.progress == Progress::Done;
     let next = next_state(pod, hooks, flavour, updated, completed);
-    // A key that another version left behind goes without a change of the state, too.
+    // A key that another version left behind is removed without a change of the state, too.
     let settled = || State::of(pod).filter(|state| matches!(state, State::Normal | State::Updated));
     let entered = next.or_else(settled).map(|state| enter(pod, state, false, now));
     // A Pod that is not on a node can't become ready: its first conditions need no write of their own.

@@ -1,4 +1,4 @@
-//! Where a Pod is in its life, as its label says. How it goes from one state to the next is in
+//! Where a Pod is in its life, as its label says. How it changes from one state to the next is in
 //! [`lifecycle`](crate::lifecycle).
 
 use api::annotations::LIFECYCLE_TIMESTAMP;

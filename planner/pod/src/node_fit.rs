@@ -49,7 +49,7 @@ impl NodeFacts {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct ObservedNode {
-    /// Name, labels, whether it goes.
+    /// Name, labels, whether it is being deleted.
     pub metadata: PodMetadata,
     spec: NodeSpec,
     status: NodeStatus,
@@ -100,7 +100,7 @@ impl ObservedNode {
     }
 }
 
-/// Whether a Node with these labels stands for something else than a machine: neither kubelet nor agent runs there.
+/// Whether a Node with these labels represents something else than a machine: neither kubelet nor agent runs there.
 pub fn is_virtual(labels: &(impl Labels + ?Sized)) -> bool {
     labels.label(NODE_TYPE) == Some(VIRTUAL_KUBELET)
 }

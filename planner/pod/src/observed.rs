@@ -1,7 +1,7 @@
 //! A Pod as the controllers remember it: the fields that rules read, small enough to keep for every Pod
 //! of a large cluster. What is written back is a patch of single fields, never this.
 //!
-//! Behind an `Arc` is what many Pods have in common, so that a [`Pool`] can keep it once for all of them.
+//! A [`Part`] is what many Pods have in common, so that a [`Pool`] can keep it once for all of them.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,12 +17,21 @@ use values::selector::Labels;
 
 mod assigned_node;
 mod exit_hook;
+mod part;
 mod pool;
+mod second;
+mod status;
 #[cfg(test)]
 mod tests;
 mod times;
 
+pub use part::Part;
 pub use pool::Pool;
+pub use second::Second;
+pub use status::{
+    ConditionText, ContainerReport, ContainerState, ContainerStatus, PodCondition, Running, Terminated,
+    Waiting,
+};
 
 /// A Pod of the cluster.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -45,7 +54,7 @@ pub struct ObservedPod {
 pub struct PodMetadata {
     /// The Pod's namespace.
     #[serde(deserialize_with = "or_default")]
-    pub namespace: Arc<str>,
+    pub namespace: Part<str>,
     /// The Pod's name.
     #[serde(deserialize_with = "or_default")]
     pub name: Box<str>,
@@ -55,14 +64,15 @@ pub struct PodMetadata {
     /// The version of this state of the Pod: the precondition of writes.
     #[serde(deserialize_with = "or_default")]
     pub resource_version: Box<str>,
-    /// Counts changes of `spec`, since Kubernetes 1.33.
-    pub generation: Option<i64>,
+    /// Counts changes of `spec`, since Kubernetes 1.33; 0 where they are not counted.
+    #[serde(deserialize_with = "or_default")]
+    pub generation: i64,
     /// When the Pod was created.
-    #[serde(deserialize_with = "time")]
-    pub creation_timestamp: Option<Timestamp>,
+    #[serde(deserialize_with = "second")]
+    pub creation_timestamp: Option<Second>,
     /// When its deletion was asked for.
-    #[serde(deserialize_with = "time")]
-    pub deletion_timestamp: Option<Timestamp>,
+    #[serde(deserialize_with = "second")]
+    pub deletion_timestamp: Option<Second>,
     /// The seconds that it has to end, from when its deletion was asked for.
     pub deletion_grace_period_seconds: Option<i64>,
     /// Labels.
@@ -71,16 +81,22 @@ pub struct PodMetadata {
     /// Annotations.
     #[serde(deserialize_with = "or_default")]
     pub annotations: Pairs,
-    /// Times that were taken out of the annotations, in seconds since 1970; see
-    /// [`ObservedPod::take_times_out`].
+    /// Times that were taken out of the annotations; see [`ObservedPod::take_times_out`].
     #[serde(skip)]
-    pub times: Box<[i64]>,
+    pub times: Box<[Second]>,
     /// The objects with which the Pod goes.
     #[serde(deserialize_with = "or_default")]
-    pub owner_references: Arc<[OwnerReference]>,
+    pub owner_references: Part<[OwnerReference]>,
     /// What must be done before the Pod may go.
     #[serde(deserialize_with = "or_default")]
-    pub finalizers: Box<[Box<str>]>,
+    pub finalizers: Part<[Box<str>]>,
+}
+
+impl PodMetadata {
+    /// When the Pod was created.
+    pub fn created(&self) -> Option<Timestamp> {
+        self.creation_timestamp.map(Timestamp::from)
+    }
 }
 
 /// `spec` of a Pod.
@@ -89,29 +105,29 @@ pub struct PodMetadata {
 pub struct PodSpec {
     /// The node that runs the Pod; empty while it is not scheduled.
     #[serde(deserialize_with = "or_default")]
-    pub node_name: Arc<str>,
+    pub node_name: Part<str>,
     /// `Always`, `OnFailure` or `Never`.
     #[serde(deserialize_with = "or_default")]
-    pub restart_policy: Arc<str>,
+    pub restart_policy: Part<str>,
     /// Init containers, native sidecars among them.
     #[serde(deserialize_with = "or_default")]
-    pub init_containers: Arc<[Container]>,
+    pub init_containers: Part<[Container]>,
     /// Containers.
     #[serde(deserialize_with = "or_default")]
-    pub containers: Arc<[Container]>,
+    pub containers: Part<[Container]>,
     /// Containers that were added while the Pod ran.
     #[serde(deserialize_with = "or_default")]
-    pub ephemeral_containers: Box<[Container]>,
+    pub ephemeral_containers: Part<[Container]>,
     /// Conditions that must hold for the Pod to be ready.
     #[serde(deserialize_with = "or_default")]
-    pub readiness_gates: Arc<[ReadinessGate]>,
+    pub readiness_gates: Part<[ReadinessGate]>,
     /// The volumes that are claims.
     #[serde(rename = "volumes", deserialize_with = "claim_volumes")]
     pub claims: Box<[ClaimVolume]>,
     /// The only node that its required node affinity admits by name; `None` where that admits others too. The
     /// scheduler binds it to no other.
     #[serde(rename = "affinity", deserialize_with = "assigned_node::read")]
-    pub assigned_node: Option<Box<str>>,
+    pub assigned_node: Option<Part<str>>,
 }
 
 impl PodSpec {
@@ -258,11 +274,12 @@ pub struct ReadinessGate {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PodStatus {
-    /// The generation that the kubelet knew when it reported this; some kubelets do not tell.
-    pub observed_generation: Option<i64>,
+    /// The generation that the kubelet knew when it reported this; 0 where it does not tell.
+    #[serde(deserialize_with = "or_default")]
+    pub observed_generation: i64,
     /// `Pending`, `Running`, `Succeeded`, `Failed` or `Unknown`.
     #[serde(deserialize_with = "or_default")]
-    pub phase: Arc<str>,
+    pub phase: Part<str>,
     /// The Pod's address; empty while it has none.
     #[serde(rename = "podIP", deserialize_with = "or_default")]
     pub pod_ip: Box<str>,
@@ -280,108 +297,21 @@ pub struct PodStatus {
     pub container_statuses: Box<[ContainerStatus]>,
     /// Statuses of ephemeral containers.
     #[serde(deserialize_with = "or_default")]
-    pub ephemeral_container_statuses: Box<[ContainerStatus]>,
-}
-
-/// A condition of a Pod.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct PodCondition {
-    /// The condition's type.
-    #[serde(rename = "type", deserialize_with = "or_default")]
-    pub kind: Arc<str>,
-    /// `True`, `False` or `Unknown`.
-    #[serde(deserialize_with = "or_default")]
-    pub status: Arc<str>,
-    /// A word that tells why.
-    #[serde(deserialize_with = "or_default")]
-    pub reason: Arc<str>,
-    /// A sentence that tells why.
-    #[serde(deserialize_with = "or_default")]
-    pub message: Arc<str>,
-    /// When the status changed last.
-    #[serde(deserialize_with = "time")]
-    pub last_transition_time: Option<Timestamp>,
-}
-
-/// The status of a container.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct ContainerStatus {
-    /// The container's name.
-    #[serde(deserialize_with = "or_default")]
-    pub name: Arc<str>,
-    /// The image that runs, as the runtime names it.
-    #[serde(deserialize_with = "or_default")]
-    pub image: Arc<str>,
-    /// The identity of the image that runs.
-    #[serde(rename = "imageID", deserialize_with = "or_default")]
-    pub image_id: Arc<str>,
-    /// The identity of the running container.
-    #[serde(rename = "containerID", deserialize_with = "or_default")]
-    pub container_id: Box<str>,
-    /// The container passes its readiness probe.
-    #[serde(deserialize_with = "or_default")]
-    pub ready: bool,
-    /// How often the container was restarted.
-    #[serde(deserialize_with = "or_default")]
-    pub restart_count: i32,
-    /// What the container does now.
-    #[serde(deserialize_with = "or_default")]
-    pub state: ContainerState,
-    /// Requests and limits as the kubelet carries them out.
-    #[serde(deserialize_with = "or_default")]
-    pub resources: Option<Arc<Resources>>,
-}
-
-/// What a container does now.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(default)]
-pub struct ContainerState {
-    /// It runs.
-    pub running: Option<Running>,
-    /// It has ended.
-    pub terminated: Option<Terminated>,
-    /// It has not started.
-    pub waiting: Option<Waiting>,
-}
-
-/// Since when a container runs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct Running {
-    /// When it started, in seconds since 1970, which take less room than a time; 0 where that is not known.
-    #[serde(deserialize_with = "seconds")]
-    pub started_at: u32,
-}
-
-/// How a container ended.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct Terminated {
-    /// The exit code of its first process.
-    #[serde(deserialize_with = "or_default")]
-    pub exit_code: i32,
-}
-
-/// Why a container has not started.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct Waiting {
-    /// A word that tells why, such as `ImagePullBackOff`.
-    #[serde(deserialize_with = "or_default")]
-    pub reason: Box<str>,
+    pub ephemeral_container_statuses: Part<[ContainerStatus]>,
 }
 
 /// A map of texts, sorted by key and without spare room.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Pairs(Arc<[(Arc<str>, Arc<str>)]>);
+pub struct Pairs(Part<[Pair]>);
+
+/// A key with its value. Pods whose maps differ have most of these in common.
+type Pair = Part<(Part<str>, Box<str>)>;
 
 impl Pairs {
     /// The value under `key`.
     pub fn get(&self, key: &str) -> Option<&str> {
-        let position = self.0.binary_search_by(|(known, _)| (**known).cmp(key)).ok()?;
-        self.0.get(position).map(|(_, value)| &**value)
+        let position = self.position(key)?;
+        self.0.get(position).map(|pair| &*pair.1)
     }
 
     /// True if there is nothing in it.
@@ -391,19 +321,23 @@ impl Pairs {
 
     /// Keys and values, sorted by key.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.0.iter().map(|(key, value)| (&**key, &**value))
+        self.0.iter().map(|pair| (&*pair.0, &*pair.1))
+    }
+
+    fn position(&self, key: &str) -> Option<usize> {
+        self.0.binary_search_by(|pair| (*pair.0).cmp(key)).ok()
     }
 }
 
-impl<K: Into<Arc<str>>, V: Into<Arc<str>>> FromIterator<(K, V)> for Pairs {
+impl<K: Into<Part<str>>, V: Into<Box<str>>> FromIterator<(K, V)> for Pairs {
     fn from_iter<I: IntoIterator<Item = (K, V)>>(pairs: I) -> Self {
-        let mut pairs: Vec<(Arc<str>, Arc<str>)> =
+        let mut pairs: Vec<(Part<str>, Box<str>)> =
             pairs.into_iter().map(|(key, value)| (key.into(), value.into())).collect();
         // Of equal keys the last one counts, as everywhere in JSON.
         pairs.reverse();
         pairs.sort_by(|(left, _), (right, _)| left.cmp(right));
         pairs.dedup_by(|(later, _), (earlier, _)| later == earlier);
-        Self(pairs.into())
+        Self(pairs.into_iter().map(Pair::from).collect())
     }
 }
 
@@ -423,7 +357,7 @@ impl<'de> Deserialize<'de> for Pairs {
             }
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Pairs, A::Error> {
                 let mut pairs = Vec::with_capacity(map.size_hint().unwrap_or(0));
-                while let Some((key, Scalar(value))) = map.next_entry::<Arc<str>, Scalar>()? {
+                while let Some((key, Scalar(value))) = map.next_entry::<Part<str>, Scalar>()? {
                     pairs.push((key, value));
                 }
                 Ok(pairs.into_iter().collect())
@@ -463,7 +397,7 @@ fn claim_volumes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Box<[Clai
 }
 
 /// A text, or the text of a number: quantities come in both forms.
-struct Scalar(Arc<str>);
+struct Scalar(Box<str>);
 
 impl<'de> Deserialize<'de> for Scalar {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -559,7 +493,7 @@ impl ObservedPod {
             return false;
         };
         let wanted = jiff::SignedDuration::from_secs(seconds.into());
-        seconds <= 0 || ready.last_transition_time.is_some_and(|since| now.duration_since(since) > wanted)
+        seconds <= 0 || ready.since().is_some_and(|since| now.duration_since(since) > wanted)
     }
 
     /// True where the Pod is ready only if the condition of this type is `True`.
@@ -569,10 +503,8 @@ impl ObservedPod {
 
     /// The kubelet knows what `spec` asks for now; also true where it does not tell what it knows.
     pub fn spec_is_observed(&self) -> bool {
-        match (self.metadata.generation, self.status.observed_generation) {
-            (Some(asked), Some(observed)) => observed >= asked,
-            _ => true,
-        }
+        let observed = self.status.observed_generation;
+        observed == 0 || observed >= self.metadata.generation
     }
 
     /// The container of this name in `spec.containers`.
@@ -614,15 +546,9 @@ fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
 }
 
 /// A time; what can't be read counts as unset.
-fn time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timestamp>, D::Error> {
+fn second<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Second>, D::Error> {
     let text = Option::<Box<str>>::deserialize(deserializer)?;
-    Ok(text.and_then(|text| text.parse().ok()))
-}
-
-/// A time in seconds since 1970; what can't be read or told counts as 0.
-fn seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
-    let time = time(deserializer)?;
-    Ok(time.and_then(|time| u32::try_from(time.as_second()).ok()).unwrap_or_default())
+    Ok(text.and_then(|text| text.parse::<Timestamp>().ok()).map(Second::from))
 }
 
 /// Of a container's variables those that some rule reads; a Pod may have hundreds of others.

@@ -32,7 +32,7 @@ pub fn mutate(draft: &mut Draft<'_>, context: &ReviewContext<'_>) -> Result<(), 
 }
 
 /// The strategic merge patch of `pods/status` that adds the first condition of the gate to a Pod for which it
-/// is due ([`kruise_pod_ready::first`]). The Pod's UID goes with it, so that a Pod recreated under the same
+/// is due ([`kruise_pod_ready::first`]). The Pod's UID is sent with it, so that a Pod recreated under the same
 /// name is not patched by mistake. It names no version: whatever else changes in the Pod, the condition is due.
 pub fn initial_condition(pod: &ObservedPod, now: Timestamp) -> Option<String> {
     kruise_pod_ready::first(pod, now)?;

@@ -82,7 +82,7 @@ impl<'a> ReviewContext<'a> {
     }
 }
 
-/// What each object that a step looked at is to the Pod, noted only where somebody asks.
+/// What each object that a step checked is to the Pod, noted only where somebody asks.
 #[derive(Debug)]
 pub struct Reasons<R>(Option<Vec<(String, R)>>);
 

@@ -51,7 +51,7 @@ impl RevisionLabels {
         self.revision_of(pod).is_some_and(|label| self.same(label, revision))
     }
 
-    /// What a label holds stands for `revision`.
+    /// Whether the value of a label means `revision`.
     pub fn same(self, label: &str, revision: &str) -> bool {
         match self {
             Self::CloneSet { .. } => short_hash(label) == short_hash(revision),

@@ -48,7 +48,7 @@ impl PodSelector {
         }
     }
 
-    /// Whether a Pod with `labels` is selected; an error where that can't be told.
+    /// Whether a Pod with `labels` is selected; an error where that is not known.
     pub fn matches(&self, labels: &(impl Labels + ?Sized)) -> Result<bool, &SelectorError> {
         match self {
             Self::Nothing => Ok(false),

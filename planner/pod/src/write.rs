@@ -1,19 +1,18 @@
 //! Writes to Pods as data: a planner says what to change, `cluster` sends it, a simulation applies it.
 //!
 //! A write is a strategic merge patch of single fields. It carries the Pod's UID and the version on which
-//! it was planned, so that it never hits another Pod of that name nor a state that nobody looked at. Lists are
+//! it was planned, so that it never hits another Pod of that name nor a state that nobody observed. Lists are
 //! written in the order of the Pod's own: Kubernetes gives elements the order that a patch names them in, and
 //! refuses a Pod whose containers change places (docs/behaviour/in-place-update.md#order-of-containers).
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use api::meta::OwnerReference;
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::json;
 
-use crate::observed::{Container, ObservedPod, Pairs, PodCondition, Resources};
+use crate::observed::{ConditionText, Container, ObservedPod, Pairs, PodCondition, Resources};
 use values::canonical::table;
 use values::moment::rfc3339;
 use values::strategic_merge;
@@ -21,7 +20,7 @@ use values::strategic_merge;
 #[cfg(test)]
 mod tests;
 
-/// Where in the Pod's API a write goes.
+/// The endpoint of the Pod that a write is sent to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Target {
     /// The Pod itself.
@@ -45,7 +44,7 @@ pub enum OwnerChange {
 /// One write to one Pod.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PodWrite {
-    /// Where it goes.
+    /// The endpoint it is sent to.
     pub target: Target,
     /// Labels to set, or to remove where there is no value.
     pub labels: BTreeMap<String, Option<String>>,
@@ -170,7 +169,7 @@ impl PodWrite {
             reason: text(&condition.reason),
             message: text(&condition.message),
             last_probe_time: self.probe_times.get(&*condition.kind).copied().map(rfc3339),
-            last_transition_time: condition.last_transition_time.map(rfc3339),
+            last_transition_time: condition.since().map(rfc3339),
         }
     }
 
@@ -180,7 +179,7 @@ impl PodWrite {
         let metadata = &mut pod.metadata;
         metadata.labels = merged(&metadata.labels, &self.labels);
         metadata.annotations = merged(&metadata.annotations, &self.annotations);
-        let mut finalizers = std::mem::take(&mut metadata.finalizers).into_vec();
+        let mut finalizers = metadata.finalizers.to_vec();
         finalizers.retain(|known| !self.removed_finalizers.iter().any(|removed| **removed == **known));
         for added in &self.finalizers {
             if !finalizers.iter().any(|known| **known == **added) {
@@ -197,7 +196,7 @@ impl PodWrite {
         }
         for change in &self.containers {
             let named = |container: &&mut Container| *container.name == *change.name;
-            let Some(container) = Arc::make_mut(&mut pod.spec.containers).iter_mut().find(named) else {
+            let Some(container) = pod.spec.containers.iter_mut().find(named) else {
                 continue;
             };
             if let Some(image) = &change.image {
@@ -334,11 +333,11 @@ struct ConditionPatch<'a> {
 
 /// A condition that changed at `now`.
 pub fn condition(kind: &str, status: &str, reason: &str, message: &str, now: Timestamp) -> PodCondition {
-    PodCondition {
+    let text = ConditionText {
         kind: kind.into(),
         status: status.into(),
         reason: reason.into(),
         message: message.into(),
-        last_transition_time: Some(now),
-    }
+    };
+    PodCondition { text: text.into(), last_transition_time: Some(now.into()) }
 }

@@ -1,7 +1,6 @@
 //! What is left of a Pod in memory. A leader keeps thousands of them: each byte here is felt.
 
 use std::mem::take;
-use std::sync::Arc;
 
 use pod::observed::{ObservedPod, PodCondition, Resources};
 
@@ -30,7 +29,7 @@ pub(super) fn trim(pod: &mut ObservedPod) {
     let managed = pod.metadata.owner_references.iter().any(|owner| owner.group() == api::APPS_GROUP);
     if !managed {
         for containers in [&mut pod.spec.containers, &mut pod.spec.init_containers] {
-            for container in Arc::make_mut(containers) {
+            for container in containers.iter_mut() {
                 container.resources = Resources::default();
                 container.resize_policy = Box::default();
             }

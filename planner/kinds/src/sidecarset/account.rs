@@ -14,7 +14,7 @@
 //!    is decided by the function that decides it in admission.
 //! 2. Pods that have ended, or are being deleted, do not count.
 //! 3. The same Pods give the same account, byte for byte.
-//! 4. What is known of all Pods by the ledger is what would be found by looking at each of them.
+//! 4. What is known of all Pods by the ledger is what reading each of them would show.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -48,11 +48,11 @@ pub use super::subject::Subject;
 
 /// How many Pods are named for each reason.
 const NAMED: usize = 20;
-/// How many reasons are told.
+/// How many reasons are reported.
 const REASONS: usize = 16;
 /// How long all names together may be, in bytes: the SidecarSet is held in memory and sent to watchers.
 const NAMES: usize = 8192;
-/// How much of a Pod's name goes into that of an Event.
+/// How much of a Pod's name is used in that of an Event.
 const NAME: usize = 230;
 /// How long a reason may be, in bytes.
 const MESSAGE: usize = 1000;
@@ -63,7 +63,7 @@ pub struct Since {
     selection: String,
 }
 
-/// The name of the Event that reports a missed Pod: always the same one, so that it is told once, whoever
+/// The name of the Event that reports a missed Pod: always the same one, so that it is recorded once, whichever replica
 /// leads.
 pub fn event_name(pod: &str, uid: Uid, sidecar_set: &str) -> String {
     let end = pod.floor_char_boundary(NAME);
@@ -248,7 +248,8 @@ impl Account {
                 account.findings.add(&reason, &pod.namespace, &pod.name);
             }
         }
-        // Whoever selects Namespaces leaves others out on purpose; of one that has no Pods it may be the cause.
+        // A SidecarSet that selects Namespaces leaves others out on purpose; of one that has no Pods it may be the
+        // cause.
         if account.matched == 0 && case.looks_elsewhere() {
             account.findings.extend(&elsewhere);
         }
@@ -302,7 +303,7 @@ pub struct Finding {
     because_of: BTreeSet<(Box<str>, Box<str>)>,
 }
 
-/// A finding as the annotation tells it.
+/// A finding as the annotation records it.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ReasonText<'a> {
@@ -378,7 +379,7 @@ impl Findings {
                 findings.add(&Reason::ExclusionReason(apart), &pod.metadata.namespace, &pod.metadata.name);
             }
         }
-        // Each refusal names its Pod: one stands for all.
+        // Each refusal names its Pod: one represents all.
         let refused = plan.waiting.iter().map(|waiting| &waiting.hold);
         let refused = refused.filter(|hold| matches!(hold, Hold::Refused(_))).min();
         for waiting in &plan.waiting {

@@ -281,7 +281,7 @@ fn port(container: &RawObject<'_>, port: &Value) -> Result<u64, Denial> {
     })
 }
 
-/// The handler that the arguments of our hook stand for.
+/// The handler that the arguments of our hook describe.
 fn own_handler(command: &[String]) -> Option<Value> {
     for (position, word) in command.iter().enumerate() {
         if word == "--" {

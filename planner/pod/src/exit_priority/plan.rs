@@ -10,7 +10,7 @@ use thiserror::Error;
 
 use crate::observed::ObservedPod;
 
-/// How long a hook waits that nobody tells anything, where the command line does not say it.
+/// How long a hook without a message waits, where the command line does not say it.
 pub const WINDOW: Duration = Duration::from_secs(10);
 
 /// A container that ends after others.
@@ -24,7 +24,7 @@ pub struct Hooked {
     pub grace: Duration,
     /// What is kept of it for this container and those behind it.
     pub tail: Duration,
-    /// How long its hook waits where nobody tells it anything.
+    /// How long its hook waits without a message.
     pub window: Duration,
 }
 
@@ -67,7 +67,7 @@ impl Hooked {
     /// Reads the command of the hook of `container`.
     fn read(container: &str, command: &[Box<str>]) -> Result<Self, PlanError> {
         let unreadable = |argument| PlanError::Argument { container: container.to_owned(), argument };
-        // What stands behind `--` is the user's.
+        // What follows `--` is the user's.
         let own = command.iter().take_while(|word| &***word != "--");
         let own: Vec<(&str, &str)> = own.filter_map(|word| word.split_once('=')).collect();
         let value = |argument: &'static str| {

@@ -128,7 +128,7 @@ fn the_time_is_shared_by_the_steps() {
 }
 
 #[test]
-fn what_can_not_be_enforced_is_told() {
+fn what_can_not_be_enforced_is_reported() {
     let reported = |settings: &Settings, edit: fn(&mut Value)| {
         let pod = pod(r#"{"envoy":1}"#, edit);
         let (after, warnings) = reviewed(&pod, settings);
@@ -441,7 +441,7 @@ fn native_sidecars_are_listed_in_reverse_order() {
 }
 
 #[test]
-fn the_order_is_told() {
+fn the_order_is_reported() {
     let reported = |pod: &Value| order(&pod.to_string());
     let equal = r#"{"log-agent":1,"envoy":1,"own":2}"#;
     let sent = pod(equal, |pod| {
@@ -459,7 +459,7 @@ fn the_order_is_told() {
 }
 
 #[test]
-fn a_change_of_a_running_pod_is_told() {
+fn a_change_of_a_running_pod_is_reported() {
     let reported = |old: &str, new: &str| {
         let [old, new] = [old, new].map(|order| pod(order, |_| {}).to_string());
         change_without_effect(Some(&old), Some(&new), &FeatureGates::default())

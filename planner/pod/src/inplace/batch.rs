@@ -16,7 +16,7 @@ use crate::write::{PodWrite, Target};
 use values::quantity::Quantity;
 
 /// Writes the first batch of `spec` and puts the others into `state`. Returned is the write of resources,
-/// where it has an endpoint of its own; it goes before `write`.
+/// where it has an endpoint of its own; it is sent before `write`.
 ///
 /// Guarantees: a container that is not on the Pod, and an image that it has, is left out; no container waits
 /// for one that is not changed; every other container of `spec` is either written or waits.

@@ -29,10 +29,10 @@ pub enum Incomplete {
     /// The kubelet has not carried out the container's new requests and limits.
     #[error("container {0} does not have its new resources yet")]
     Resources(String),
-    /// The node agent has not restarted the container with its new environment, or not told so.
+    /// The node agent has not restarted the container with its new environment, or not reported it.
     #[error("container {0} was not reported with its new environment yet; the node agent restarts it")]
     Environment(String),
-    /// The progress can't be told.
+    /// The progress is not known.
     #[error("{0}")]
     Unknown(StateError),
 }
@@ -101,7 +101,7 @@ pub(super) fn batch_completed(pod: &ObservedPod, state: &State, rules: &Rules) -
 ///
 /// The name of the image says so. Else the container must be another one than before, by its content or, for
 /// another tag of the same content, by its restarts. One that restarted with the old image is another one
-/// too: so this holds only where the kubelet knows of the new one, as far as it tells.
+/// too: so this holds only where the kubelet knows of the new one, as far as it reports that.
 fn runs_new_image(pod: &ObservedPod, state: &State, status: &ContainerStatus, last: &LastStatus) -> bool {
     let image = pod.container(&status.name).map_or("", |container| &container.image);
     if normalised(&status.image) == normalised(image) || pod.has_ended_for_good(status) {
@@ -128,7 +128,7 @@ fn amounts(pairs: &Pairs) -> BTreeMap<&str, Option<Quantity>> {
 }
 
 /// The kubelet's hash of a container since 1.31. Older kubelets hash the whole container; there the image
-/// tells.
+/// reports.
 fn plain_hash(container: &Container) -> u32 {
     deep_hash(&format!(
         r#"{{"image":{},"name":{}}}"#,

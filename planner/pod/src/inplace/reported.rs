@@ -11,12 +11,12 @@ use crate::observed::{Container, ObservedPod};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default)]
 pub struct Reported {
-    /// What was seen of each container.
+    /// What was observed of each container.
     #[serde(deserialize_with = "null_is_default")]
     pub containers: Vec<ReportedContainer>,
 }
 
-/// A container as it was seen.
+/// A container as it was observed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ReportedContainer {
@@ -53,7 +53,7 @@ impl Reported {
         text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
     }
 
-    /// What was seen of the container that runs now; by name, for the kubelet sorts statuses.
+    /// What was observed of the container that runs now; by name, for the kubelet sorts statuses.
     pub(super) fn current(&self, pod: &ObservedPod, container: &Container) -> Option<&Hashes> {
         let status = pod.container_status(&container.name)?;
         let reported = self.containers.iter().find(|reported| *reported.name == *container.name)?;

@@ -1,5 +1,5 @@
-//! How often containers had restarted when their images changed. It tells that a container was replaced where
-//! the image tells nothing: another tag of the same content, which the runtime continues to report by its first
+//! How often containers had restarted when their images changed. It says that a container was replaced where
+//! the image shows nothing: another tag of the same content, which the runtime continues to report by its first
 //! name. The state (docs/behaviour/in-place-update.md#state-annotation) has no place for it, so it has an
 //! annotation of its own.
 

@@ -15,7 +15,7 @@ use super::spec::{ReferencedMetadata, UpdateSpec};
 use crate::observed::{ObservedPod, Resources};
 use crate::write::PodWrite;
 
-/// Why the progress of an update can't be told: an annotation that nobody of us wrote.
+/// Why the progress of an update is not known: an annotation that nobody of us wrote.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StateError {
     /// An annotation that is not the JSON it should be.
@@ -35,7 +35,7 @@ pub enum StateError {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct State {
-    /// The revision the Pod goes to.
+    /// The revision the Pod is updated to.
     #[serde(deserialize_with = "null_is_default")]
     pub revision: String,
     /// When the update began; later batches leave it.

@@ -1,5 +1,3 @@
-use std::sync::Arc;
-
 use super::*;
 use api::features::FeatureGates;
 use serde_json::{Value, json};
@@ -93,7 +91,7 @@ fn scenario_1_to_3_an_image_takes_three_writes() {
         &*ready.message,
         r#"the status of pod readiness gate "InPlaceUpdateReady" is not "True", but False"#
     );
-    assert_eq!(ready.last_transition_time, Some(now()));
+    assert_eq!(ready.since(), Some(now()));
     assert_eq!(&*pod.spec.containers[0].image, "nginx:1.25");
     change.apply(&mut pod);
     assert_eq!(&*pod.spec.containers[0].image, "nginx:1.26");
@@ -172,7 +170,7 @@ fn a_container_that_has_ended_for_good_is_not_waited_for() {
     let terminated = Some(Terminated { exit_code: 0 });
     pod.status.container_statuses[0].state = ContainerState { terminated, ..ContainerState::default() };
     assert_eq!(completed(&pod, &RULES), Err(Incomplete::Image("main".to_owned())));
-    Arc::make_mut(&mut pod.spec.containers)[0].restart_policy = "OnFailure".into();
+    pod.spec.containers[0].restart_policy = "OnFailure".into();
     assert_eq!(completed(&pod, &RULES), Ok(()));
 }
 
@@ -238,7 +236,7 @@ fn scenario_27_resources_go_through_their_own_endpoint_and_the_pod_stays_ready()
         pod.annotation("apps.kruise.io/inplace-update-state").unwrap().contains(r#""updateResources":true"#)
     );
     assert_eq!(completed(&pod, &RULES), Err(Incomplete::Resources("main".to_owned())));
-    pod.status.container_statuses[0].resources = Some(pod.spec.containers[0].resources.clone().into());
+    pod.status.container_statuses[0].resources = Some(pod.spec.containers[0].resources.clone());
     assert_eq!(completed(&pod, &RULES), Ok(()));
     assert_eq!(refresh(&pod, &RULES, now()).unwrap().writes, []);
 
@@ -255,9 +253,9 @@ fn scenario_28_a_resize_that_restarts_takes_the_pod_out_of_service_first() {
         let policy = json!([{"resourceName": resource, "restartPolicy": "RestartContainer"}]);
         serde_json::from_value::<Box<[crate::observed::ResizePolicy]>>(policy).unwrap()
     };
-    Arc::make_mut(&mut pod.spec.containers)[0].resize_policy = policy("memory");
+    pod.spec.containers[0].resize_policy = policy("memory");
     assert_eq!(start(&pod, &resource_change(), &RULES, now()).writes[0].target, Target::Resize);
-    Arc::make_mut(&mut pod.spec.containers)[0].resize_policy = policy("cpu");
+    pod.spec.containers[0].resize_policy = policy("cpu");
     assert_eq!(start(&pod, &resource_change(), &RULES, now()).writes[0].target, Target::Status);
 }
 
@@ -265,7 +263,7 @@ fn scenario_28_a_resize_that_restarts_takes_the_pod_out_of_service_first() {
 fn missing_and_empty_resources_are_the_same() {
     let mut pod = pod();
     apply(&start(&pod, &resource_change(), &RULES, now()).writes, &mut pod);
-    Arc::make_mut(&mut pod.spec.containers)[0].resources = Resources::default();
+    pod.spec.containers[0].resources = Resources::default();
     pod.status.container_statuses[0].resources = None;
     assert_eq!(completed(&pod, &RULES), Ok(()));
 }
@@ -285,7 +283,7 @@ fn scenario_34_older_keys_are_read_and_replaced() {
 }
 
 #[test]
-fn annotations_that_nobody_wrote_are_told_and_not_guessed() {
+fn annotations_that_nobody_wrote_are_reported_and_not_guessed() {
     let mut pod = pod();
     let mut write = PodWrite::default();
     write.set_annotation("apps.kruise.io/inplace-update-state", "{");
@@ -361,7 +359,7 @@ fn containers_without_a_usable_priority_change_at_once() {
     let mut pod = pod_of(&[("none", None), ("high", Some(1)), ("low", Some(0)), ("odd", Some(0))]);
     let odd = json!([{"name": "KRUISE_CONTAINER_BARRIER", "value": "p"},
         {"name": "KRUISE_CONTAINER_BARRIER", "valueFrom": {"configMapKeyRef": {"name": "b", "key": "p"}}}]);
-    Arc::make_mut(&mut pod.spec.containers)[3].env = serde_json::from_value(odd).unwrap();
+    pod.spec.containers[3].env = serde_json::from_value(odd).unwrap();
     apply(&start(&pod, &images_of(&["none", "high", "low", "odd"]), &RULES, now()).writes, &mut pod);
     assert_eq!(batch(&pod), ["high", "none", "odd"]);
 }
@@ -403,7 +401,7 @@ fn scenario_5_a_new_environment_is_complete_when_the_node_agent_says_so() {
     let mut pod = pod();
     let env = json!([{"name": "APP_CONFIG", "valueFrom": {"fieldRef": {"fieldPath": "metadata.annotations['k']"}}},
         {"name": "SIDECARSET_VERSION", "valueFrom": {"fieldRef": {"fieldPath": "metadata.annotations['v']"}}}]);
-    Arc::make_mut(&mut pod.spec.containers)[0].env = serde_json::from_value(env).unwrap();
+    pod.spec.containers[0].env = serde_json::from_value(env).unwrap();
     let mut metadata = ReferencedMetadata::default();
     metadata.annotations.insert("k".to_owned(), "v1".to_owned());
     let spec = UpdateSpec {
@@ -452,7 +450,7 @@ fn the_gate_says_true_and_nothing_else() {
     PodWrite { conditions: vec![odd], ..PodWrite::to(Target::Status) }.apply(&mut pod);
     apply(&refresh(&pod, &RULES, now()).unwrap().writes, &mut pod);
     let gate = pod.condition(IN_PLACE_UPDATE_READY).unwrap();
-    assert_eq!((&*gate.reason, gate.last_transition_time), ("", Some(at("2026-01-01T00:00:00Z"))));
+    assert_eq!((&*gate.reason, gate.since()), ("", Some(at("2026-01-01T00:00:00Z"))));
     assert_eq!(refresh(&pod, &RULES, now()).unwrap().writes, []);
 }
 

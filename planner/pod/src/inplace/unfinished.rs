@@ -1,5 +1,5 @@
 //! A newer update of a Pod before the last one has come to its end: nothing of the older one may be lost. What
-//! both change goes to the newer value; what only the older one changes still has to be changed, or to be
+//! both change gets the newer value; what only the older one changes still has to be changed, or to be
 //! waited for.
 
 use std::collections::BTreeMap;

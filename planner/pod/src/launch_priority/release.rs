@@ -50,14 +50,14 @@ pub enum Step {
     /// Make the barrier of an earlier Pod of that name ours ([`PodFacts::take_over_patch`]) and decide
     /// again.
     TakeOver {
-        /// The version of the barrier that was looked at.
+        /// The version of the barrier that was observed.
         resource_version: String,
     },
     /// Add this key to the barrier ([`open_patch`]) and decide again.
     Open {
         /// The key.
         key: String,
-        /// The version of the barrier that was looked at.
+        /// The version of the barrier that was observed.
         resource_version: String,
     },
     /// Mark the Pod as completed ([`PodFacts::completed_patch`]).

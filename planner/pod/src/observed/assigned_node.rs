@@ -3,6 +3,8 @@
 use serde::Deserialize;
 use serde::de::Deserializer;
 
+use super::Part;
+
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Affinity {
@@ -38,7 +40,7 @@ struct Field {
 
 /// The name in the first `metadata.name In [name]`, as the built-in controller of DaemonSets looks for it: webhooks may
 /// have added terms.
-pub(super) fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Box<str>>, D::Error> {
+pub(super) fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Part<str>>, D::Error> {
     let affinity: Option<Affinity> = Option::deserialize(deserializer)?;
     let required = affinity.and_then(|affinity| affinity.node_affinity?.required);
     let terms = required.and_then(|selector| selector.node_selector_terms).unwrap_or_default();
@@ -46,7 +48,7 @@ pub(super) fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<
     Ok(fields.find_map(|field| {
         let is_meant = &*field.key == "metadata.name" && &*field.operator == "In";
         let values = field.values.filter(|_| is_meant)?;
-        <[Box<str>; 1]>::try_from(values).ok().map(|[name]| name)
+        <[Box<str>; 1]>::try_from(values).ok().map(|[name]| name.into())
     }))
 }
 

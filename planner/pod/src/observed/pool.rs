@@ -3,25 +3,31 @@
 
 use std::collections::HashSet;
 use std::hash::Hash;
-use std::sync::Arc;
 
 use api::meta::OwnerReference;
 
-use super::{Container, ContainerStatus, ObservedPod, Pairs, PodCondition, ReadinessGate, Resources};
+use super::{
+    ConditionText, Container, ContainerReport, ContainerStatus, ObservedPod, Pair, Pairs, Part, PodSpec,
+    PodStatus, ReadinessGate,
+};
 
 /// Below this many parts nothing is swept.
 const SMALL: usize = 1024;
 
 /// What the Pods of a cluster have in common. Parts that no Pod has any more are dropped from time to time:
-/// never more is kept than twice what there was after the last sweep.
+/// never more is kept than a quarter above what there was after the last sweep.
 #[derive(Debug, Default)]
 pub struct Pool {
     texts: Shelf<str>,
-    pairs: Shelf<[(Arc<str>, Arc<str>)]>,
+    pairs: Shelf<(Part<str>, Box<str>)>,
+    maps: Shelf<[Pair]>,
     owners: Shelf<[OwnerReference]>,
+    finalizers: Shelf<[Box<str>]>,
     containers: Shelf<[Container]>,
     gates: Shelf<[ReadinessGate]>,
-    resources: Shelf<Resources>,
+    conditions: Shelf<ConditionText>,
+    reports: Shelf<ContainerReport>,
+    statuses: Shelf<[ContainerStatus]>,
     /// How many parts there may be before the next sweep.
     limit: usize,
 }
@@ -29,31 +35,28 @@ pub struct Pool {
 impl Pool {
     /// Replaces the parts of `pod` by equal ones that other Pods have.
     pub fn share(&mut self, pod: &mut ObservedPod) {
-        self.text(&mut pod.metadata.namespace);
-        self.owners.share(&mut pod.metadata.owner_references);
-        self.pairs(&mut pod.metadata.labels);
-        self.pairs(&mut pod.metadata.annotations);
-        self.text(&mut pod.spec.node_name);
-        self.text(&mut pod.spec.restart_policy);
-        self.containers.share(&mut pod.spec.init_containers);
-        self.containers.share(&mut pod.spec.containers);
-        self.gates.share(&mut pod.spec.readiness_gates);
-        self.text(&mut pod.status.phase);
-        for PodCondition { kind, status, reason, message, .. } in &mut pod.status.conditions {
-            for text in [kind, status, reason, message] {
-                self.text(text);
-            }
+        let ObservedPod { metadata, spec, status } = pod;
+        self.texts.share(&mut metadata.namespace);
+        self.owners.share(&mut metadata.owner_references);
+        self.finalizers.share(&mut metadata.finalizers);
+        self.map(&mut metadata.labels);
+        self.map(&mut metadata.annotations);
+        let PodSpec { node_name, restart_policy, assigned_node, .. } = spec;
+        for text in [node_name, restart_policy, &mut status.phase].into_iter().chain(assigned_node) {
+            self.texts.share(text);
         }
-        let statuses =
-            pod.status.container_statuses.iter_mut().chain(&mut pod.status.init_container_statuses);
-        for ContainerStatus { name, image, image_id, resources, .. } in statuses {
-            for text in [name, image, image_id] {
-                self.text(text);
-            }
-            if let Some(resources) = resources {
-                self.resources.share(resources);
-            }
+        for containers in [&mut spec.init_containers, &mut spec.containers, &mut spec.ephemeral_containers] {
+            self.containers.share(containers);
         }
+        self.gates.share(&mut spec.readiness_gates);
+        for condition in &mut status.conditions {
+            self.conditions.share(&mut condition.text);
+        }
+        let PodStatus { container_statuses, init_container_statuses, .. } = status;
+        for status in container_statuses.iter_mut().chain(init_container_statuses) {
+            self.reports.share(&mut status.report);
+        }
+        self.statuses.share(&mut status.ephemeral_container_statuses);
         if self.len() > self.limit {
             self.sweep();
         }
@@ -63,45 +66,48 @@ impl Pool {
     fn len(&self) -> usize {
         self.texts.0.len()
             + self.pairs.0.len()
+            + self.maps.0.len()
             + self.owners.0.len()
+            + self.finalizers.0.len()
             + self.containers.0.len()
             + self.gates.0.len()
-            + self.resources.0.len()
+            + self.conditions.0.len()
+            + self.reports.0.len()
+            + self.statuses.0.len()
     }
 
-    fn text(&mut self, text: &mut Arc<str>) {
-        self.texts.share(text);
-    }
-
-    /// Maps are often equal as a whole; where one is not, its keys and values mostly are.
-    fn pairs(&mut self, pairs: &mut Pairs) {
-        if !self.pairs.find(&mut pairs.0) {
-            let texts = &mut self.texts;
-            let shared = pairs.0.iter().cloned().map(|(mut key, mut value)| {
-                texts.share(&mut key);
-                texts.share(&mut value);
-                (key, value)
-            });
-            pairs.0 = shared.collect();
-            self.pairs.0.insert(pairs.0.clone());
+    /// Maps are often equal as a whole; where one is not, its pairs mostly are.
+    fn map(&mut self, map: &mut Pairs) {
+        if !self.maps.find(&mut map.0) {
+            for pair in map.0.iter_mut() {
+                if !self.pairs.find(pair) {
+                    self.texts.share(&mut pair.0);
+                    self.pairs.0.insert(pair.clone());
+                }
+            }
+            self.maps.0.insert(map.0.clone());
         }
     }
 
     fn sweep(&mut self) {
-        // Maps hold texts: they go first.
+        // Parts hold others: those go first.
+        self.maps.sweep();
         self.pairs.sweep();
         self.owners.sweep();
+        self.finalizers.sweep();
         self.containers.sweep();
         self.gates.sweep();
-        self.resources.sweep();
+        self.statuses.sweep();
+        self.conditions.sweep();
+        self.reports.sweep();
         self.texts.sweep();
-        self.limit = (2 * self.len()).max(SMALL);
+        self.limit = (self.len() + self.len() / 4).max(SMALL);
     }
 }
 
 /// Parts of one kind.
 #[derive(Debug)]
-struct Shelf<T: ?Sized>(HashSet<Arc<T>>);
+struct Shelf<T: ?Sized>(HashSet<Part<T>>);
 
 impl<T: ?Sized> Default for Shelf<T> {
     fn default() -> Self {
@@ -110,14 +116,14 @@ impl<T: ?Sized> Default for Shelf<T> {
 }
 
 impl<T: ?Sized + Eq + Hash> Shelf<T> {
-    fn share(&mut self, part: &mut Arc<T>) {
+    fn share(&mut self, part: &mut Part<T>) {
         if !self.find(part) {
             self.0.insert(part.clone());
         }
     }
 
     /// Replaces `part` by an equal one, if there is any.
-    fn find(&self, part: &mut Arc<T>) -> bool {
+    fn find(&self, part: &mut Part<T>) -> bool {
         let known = self.0.get(&**part);
         if let Some(known) = known {
             part.clone_from(known);
@@ -127,7 +133,7 @@ impl<T: ?Sized + Eq + Hash> Shelf<T> {
 
     /// Drops what nobody else has.
     fn sweep(&mut self) {
-        self.0.retain(|part| Arc::strong_count(part) > 1);
+        self.0.retain(|part| part.holders() > 1);
         self.0.shrink_to_fit();
     }
 }
@@ -163,15 +169,13 @@ mod tests {
         let [mut first, mut second] = ["web-0", "web-1"].map(|name| pod(name, "web"));
         pool.share(&mut first);
         pool.share(&mut second);
-        assert!(Arc::ptr_eq(&first.spec.containers, &second.spec.containers));
-        assert!(Arc::ptr_eq(&first.metadata.annotations.0, &second.metadata.annotations.0));
-        assert!(Arc::ptr_eq(&first.metadata.owner_references, &second.metadata.owner_references));
-        assert!(!Arc::ptr_eq(&first.metadata.labels.0, &second.metadata.labels.0), "their names differ");
-        assert!(Arc::ptr_eq(&first.metadata.labels.0[0].1, &second.metadata.labels.0[0].1));
-        assert!(Arc::ptr_eq(
-            &first.status.container_statuses[0].image,
-            &second.status.container_statuses[0].image
-        ));
+        assert!(first.spec.containers.is(&second.spec.containers));
+        assert!(first.metadata.annotations.0.is(&second.metadata.annotations.0));
+        assert!(first.metadata.owner_references.is(&second.metadata.owner_references));
+        assert!(!first.metadata.labels.0.is(&second.metadata.labels.0), "their names differ");
+        assert!(first.metadata.labels.0[0].is(&second.metadata.labels.0[0]));
+        assert!(first.status.conditions[0].text.is(&second.status.conditions[0].text));
+        assert!(first.status.container_statuses[0].report.is(&second.status.container_statuses[0].report));
     }
 
     #[test]
@@ -185,6 +189,6 @@ mod tests {
         }
         let mut again = pod("kept", "kept");
         pool.share(&mut again);
-        assert!(Arc::ptr_eq(&kept.spec.containers, &again.spec.containers));
+        assert!(kept.spec.containers.is(&again.spec.containers));
     }
 }

@@ -1,5 +1,7 @@
 use super::*;
 
+mod size;
+
 #[test]
 fn a_pod_is_read_as_the_api_server_writes_it() {
     let pod = ObservedPod::read(

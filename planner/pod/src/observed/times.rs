@@ -2,12 +2,11 @@
 //! equal, and a [`super::Pool`] keeps them once; with them each Pod costs another half of a kilobyte.
 
 use std::borrow::Cow;
-use std::sync::Arc;
 
 use api::annotations::{SIDECARSET_HASH, SIDECARSET_HASH_WITHOUT_IMAGE};
 use jiff::Timestamp;
 
-use super::ObservedPod;
+use super::{ObservedPod, Second};
 use values::moment::rfc3339;
 
 /// The annotations with times in them, in the order in which their times are kept.
@@ -58,22 +57,22 @@ impl ObservedPod {
 
     fn replace(&mut self, annotation: &str, by: impl FnOnce(&str) -> String) {
         let pairs = &mut self.metadata.annotations;
-        let Ok(position) = pairs.0.binary_search_by(|(key, _)| (**key).cmp(annotation)) else { return };
-        if let Some((_, value)) = Arc::make_mut(&mut pairs.0).get_mut(position) {
-            *value = by(value).into();
+        let Some(position) = pairs.position(annotation) else { return };
+        if let Some(pair) = pairs.0.get_mut(position) {
+            pair.1 = by(&pair.1).into();
         }
     }
 }
 
-/// `text` without its times, which go to `times`, in seconds since 1970. One in another form stays.
-fn without_times(text: &str, times: &mut Vec<i64>) -> String {
+/// `text` without its times, which go to `times`. One in another form stays.
+fn without_times(text: &str, times: &mut Vec<Second>) -> String {
     let mut short = String::with_capacity(text.len());
     let mut rest = text;
     while let Some((before, after)) = rest.split_once(FIELD) {
         short.push_str(before);
         match time(after) {
-            Some((seconds, after)) => {
-                times.push(seconds);
+            Some((time, after)) => {
+                times.push(time);
                 short.push_str(TAKEN);
                 rest = after;
             }
@@ -88,18 +87,18 @@ fn without_times(text: &str, times: &mut Vec<i64>) -> String {
 }
 
 /// The time at the start of `text`, if it is written as we would write it, and what comes behind its quote.
-fn time(text: &str) -> Option<(i64, &str)> {
+fn time(text: &str) -> Option<(Second, &str)> {
     let (written, after) = text.split_at_checked(LENGTH)?;
-    let time: Timestamp = written.parse().ok()?;
-    Some((time.as_second(), after.strip_prefix('"')?)).filter(|_| rfc3339(time) == written)
+    let time = Second::from(written.parse::<Timestamp>().ok()?);
+    Some((time, after.strip_prefix('"')?)).filter(|_| rfc3339(time.into()) == written)
 }
 
-fn with_times<'t>(text: &str, times: &mut impl Iterator<Item = &'t i64>) -> String {
+fn with_times<'t>(text: &str, times: &mut impl Iterator<Item = &'t Second>) -> String {
     let mut whole = String::with_capacity(text.len());
     let mut parts = text.split(TAKEN);
     whole.push_str(parts.next().unwrap_or_default());
     for part in parts {
-        let time = times.next().and_then(|seconds| Timestamp::from_second(*seconds).ok());
+        let time = times.next().map(|time| Timestamp::from(*time));
         whole.push_str(FIELD);
         whole.push_str(&time.map_or_else(String::new, rfc3339));
         whole.push('"');

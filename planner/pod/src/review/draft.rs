@@ -100,7 +100,7 @@ pub struct Draft<'a> {
     pub image_pull_secrets: Option<&'a str>,
     /// The JSON list under `spec.readinessGates`, as it came.
     pub(crate) readiness_gates: Option<&'a str>,
-    /// Warnings for whoever made the request.
+    /// Warnings for the client that made the request.
     pub warnings: Vec<String>,
     object: &'a str,
     annotations: Annotations<'a>,
@@ -261,7 +261,7 @@ impl<'a> Draft<'a> {
             match replaces.and_then(|index| containers.get_mut(index).map(|replaced| (index, replaced))) {
                 Some((index, replaced)) => {
                     *replaced = container;
-                    // While the indexes are still those of the Pod: what goes in front follows below.
+                    // While the indexes are still those of the Pod: what is put in front follows below.
                     self.patch.replace(path.index(index), text);
                 }
                 None if before => {

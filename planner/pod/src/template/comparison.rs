@@ -1,4 +1,4 @@
-//! Pod templates as OpenKruise's types hold them: what revisions record, and what tells whether a template has
+//! Pod templates as OpenKruise's types hold them: what revisions record, and what says whether a template has
 //! changed. Nulls and empty members do not count.
 
 use std::collections::BTreeMap;

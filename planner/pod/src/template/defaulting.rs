@@ -212,7 +212,7 @@ fn round_quantities(holder: &Place<'_>, name: &str, canonical: bool, patch: &mut
     for (resource, value) in members {
         let Some(exact) = quantity(value) else { continue };
         let rounded = exact.clone().rounded_up_to_milli();
-        // The text of a fraction is not known here, so it is left to whoever reads the quantity.
+        // The text of a fraction is not known here, so it is left to the readers of the quantity.
         let differs = match value {
             Value::String(text) => *text != rounded.to_string(),
             value => value.is_i64() || value.is_u64(),

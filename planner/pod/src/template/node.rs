@@ -97,7 +97,7 @@ impl<'a> Node<'a> {
     }
 }
 
-/// The quantity that a JSON string or number stands for.
+/// The quantity of a JSON string or number.
 pub fn quantity(value: &Value) -> Option<Quantity> {
     match value {
         Value::String(text) => text.trim().parse().ok(),

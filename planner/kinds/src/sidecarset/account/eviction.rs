@@ -146,7 +146,7 @@ impl Evictions {
         });
         self.refused.retain(|_, (until, _)| now < after(*until, FORGOTTEN));
         let mut tries = TRIES.saturating_sub(self.refused.values().filter(|(until, _)| now < *until).count());
-        // Each refusal may name its Pod: one stands for all.
+        // Each refusal may name its Pod: one represents all.
         let refusal = self.refused.values().map(|(_, message)| message).min().cloned();
         for (owner, mut owned) in owners {
             let moment = (now, refusal.as_ref());

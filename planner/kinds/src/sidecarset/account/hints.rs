@@ -1,4 +1,4 @@
-//! What can be said of a SidecarSet itself without a look at any Pod: selectors that match nothing.
+//! What can be said of a SidecarSet itself without reading any Pod: selectors that match nothing.
 
 use api::meta::LabelSelector;
 use api::sidecarset::SidecarSet;
@@ -10,7 +10,7 @@ use crate::sidecarset::inventory::Inventory;
 use crate::sidecarset::validation::unsatisfiable;
 use values::selector::{Labels, Selector};
 
-/// Why a SidecarSet matches no Pod, or fewer than it says, as far as its selectors and the Namespaces tell.
+/// Why a SidecarSet matches no Pod, or fewer than it says, as far as its selectors and the Namespaces show it.
 pub fn of(set: &SidecarSet, inventory: &Inventory, scope: &Scope) -> Vec<Reason> {
     let mut reasons = Vec::new();
     if let Some(key) = set.spec.selector.as_ref().and_then(|selector| unsatisfiable(&[selector])) {

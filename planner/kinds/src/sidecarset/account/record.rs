@@ -1,13 +1,12 @@
 //! What is kept of each Pod of the cluster, in some hundred bytes.
 
 use std::fmt;
-use std::sync::Arc;
 
 use api::annotations::SIDECARSET_INJECTED_LIST;
 use jiff::Timestamp;
 
 use crate::sidecarset::rollout::injected_names;
-use pod::observed::{ObservedPod, Pairs, PodMetadata, Pool};
+use pod::observed::{ObservedPod, Pairs, Part, PodMetadata, Pool};
 
 /// Owners that put no other Pod in the place of an evicted one: a node's own Pods come from its files, and
 /// a job counts an evicted Pod as failed.
@@ -51,7 +50,7 @@ impl fmt::Display for Uid {
 #[derive(Clone, Debug, PartialEq)]
 pub struct PodRecord {
     /// The Pod's namespace.
-    pub namespace: Arc<str>,
+    pub namespace: Part<str>,
     /// The Pod's name.
     pub name: Box<str>,
     /// Its labels.
@@ -87,7 +86,7 @@ impl PodRecord {
         // Pods that run to an end are steps of something: their owners take an eviction for a failure.
         let runs_on = matches!(&*pod.spec.restart_policy, "" | "Always");
         let owner = pod.controller().filter(|owner| runs_on && !NOT_REPLACING.contains(&owner.kind.as_str()));
-        let created = metadata.creation_timestamp.map_or(0, Timestamp::as_second);
+        let created = metadata.created().map_or(0, Timestamp::as_second);
         Some(Self {
             namespace,
             name: metadata.name.clone(),

@@ -57,6 +57,11 @@ fn record(pod: &ObservedPod) -> PodRecord {
     PodRecord::of(pod, &mut Pool::default()).unwrap()
 }
 
+#[test]
+fn a_leader_keeps_a_few_bytes_of_each_pod() {
+    assert!(size_of::<PodRecord>() <= 64, "{} bytes", size_of::<PodRecord>());
+}
+
 /// SidecarSets and Namespaces.
 #[derive(Clone, Debug)]
 struct Cluster {
@@ -258,7 +263,7 @@ fn pods_count_since_the_selectors_are_what_they_are() {
 
 /// Where each of many tenants has a SidecarSet for the same labels, each Pod belongs to one of them.
 #[test]
-fn pods_of_other_namespaces_are_told_of_only_where_there_are_no_others() {
+fn pods_of_other_namespaces_are_reported_only_where_there_are_no_others() {
     let tenant = |name: &str| {
         json!({"selector": {"matchLabels": {"app": "web"}}, "containers": sidecar(),
         "namespaceSelector": {"matchLabels": {"tenant": name}}})
@@ -314,7 +319,7 @@ fn a_record_is_small_and_a_uid_survives() {
 }
 
 #[test]
-fn the_registration_tells_which_pods_are_reviewed() {
+fn the_registration_says_which_pods_are_reviewed() {
     let configuration = json!({"webhooks": [{"name": "other"}, {
         "name": "mpod.kb.io",
         "namespaceSelector": {"matchExpressions": [{"key": "batch", "operator": "DoesNotExist"}]},
@@ -447,7 +452,7 @@ proptest! {
                     prop_assert!(matches!(reason, explanation::Reason::Injected { .. }), "{name}: {reason}");
                 }
                 Relation::Left(reported) | Relation::Unselected(reported) => {
-                    // A pause is told before selectors that do not match.
+                    // A pause is reported before selectors that do not match.
                     prop_assert!(
                         reported == Reason::Admission(reason.clone()) || reason == explanation::Reason::Paused,
                         "{name}: {reported} but {reason}"
@@ -457,7 +462,7 @@ proptest! {
         }
     }
 
-    /// Invariant 4: the ledger knows what a look at each Pod would find, and reports each change.
+    /// Invariant 4: the ledger knows what reading each Pod would show, and reports each change.
     #[test]
     fn the_ledger_knows_all_members(changes in prop::collection::vec(arbitrary_change(), 1..60)) {
         let (mut ledger, mut cluster) = (Ledger::default(), Cluster::new());

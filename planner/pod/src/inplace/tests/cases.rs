@@ -69,8 +69,8 @@ impl Scene {
 
     /// What the Pod's `spec` has come to, and how far the kubelet follows.
     fn generations(&mut self, asked: i64, observed: i64) {
-        self.pod.metadata.generation = Some(asked);
-        self.pod.status.observed_generation = Some(observed);
+        self.pod.metadata.generation = asked;
+        self.pod.status.observed_generation = observed;
     }
 
     fn reports(&mut self, hashes: &Value) {
@@ -81,7 +81,7 @@ impl Scene {
         write.apply(&mut self.pod);
     }
 
-    /// One look of the controller at the Pod. Gives what comes of it.
+    /// One reconcile of the Pod. Gives what comes of it.
     fn turn(&mut self) -> String {
         let is_updated = RULES.labels.is_at(&self.pod, &self.target);
         let looked =
@@ -134,7 +134,7 @@ const SHOWS_K: &str =
 
 fn shows_metadata() -> Scene {
     let mut scene = Scene::new();
-    Arc::make_mut(&mut scene.pod.spec.containers)[0].env = serde_json::from_str(SHOWS_K).unwrap();
+    scene.pod.spec.containers[0].env = serde_json::from_str(SHOWS_K).unwrap();
     let mut metadata = ReferencedMetadata::default();
     metadata.annotations.insert("k".to_owned(), "v1".to_owned());
     scene.target = "demo-2".to_owned();

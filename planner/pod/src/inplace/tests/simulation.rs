@@ -199,7 +199,7 @@ impl World {
                 .iter_mut()
                 .find(|status| *status.name == *container.name)
                 .unwrap();
-            status.resources = Some(container.resources.clone().into());
+            status.resources = Some(container.resources.clone());
             if status.image != container.image || (shows && self.environment[&name] != value) {
                 self.incarnation += 1;
                 status.image = container.image.clone();

@@ -159,7 +159,7 @@ fn refused_evictions_are_tried_at_a_bounded_rate() {
 }
 
 #[test]
-fn refusals_that_name_their_pods_are_told_as_one() {
+fn refusals_that_name_their_pods_are_reported_as_one() {
     let mut evictions = Evictions::new(at(2_000));
     let pods: Vec<_> = (0..40).map(|number| missed(&format!("p{number}"), CREATED + 9)).collect();
     for pod in &pods {

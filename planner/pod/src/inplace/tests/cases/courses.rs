@@ -174,7 +174,7 @@ pub(super) const COURSES: &[Case] = &[
             let mut scene = Scene::new();
             let mut resources = scene.pod.spec.containers[0].resources.clone();
             resources.limits = [("cpu", "1"), ("example.com/device", "1")].into_iter().collect();
-            Arc::make_mut(&mut scene.pod.spec.containers)[0].resources = resources;
+            scene.pod.spec.containers[0].resources = resources;
             scene.target = "demo-2".to_owned();
             scene.change = Some(resource_change());
             assert_eq!(scene.turn(), "Updating, in service: Resources");
