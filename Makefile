@@ -7,7 +7,7 @@ target := $(or $(CARGO_TARGET_DIR),target)/$(host)
 # Not target/demo, where Cargo puts what it builds by the profile of that name.
 demo_directory ?= $(CURDIR)/target/demo-cluster
 
-.PHONY: help demo demo-down test test-versions lint check format generate image release bench bench-admission bench-sidecarset bench-cloneset bench-statefulset bench-daemonset bench-uniteddeployment bench-budget bench-node bench-scale fuzz histories chaos
+.PHONY: help demo demo-down test test-versions test-upgrade lint check format generate image release bench bench-admission bench-sidecarset bench-cloneset bench-statefulset bench-daemonset bench-uniteddeployment bench-budget bench-node bench-scale fuzz histories chaos
 
 help: ## This list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 18
@@ -23,6 +23,9 @@ test: ## Everything that must hold: unit, property, API server and real-node tes
 
 test-versions: ## What matters, on every minor version of Kubernetes that is supported; VERSIONS="v1.30.14 v1.36.3" chooses
 	./tests/versions.sh $(VERSIONS)
+
+test-upgrade: ## An upgrade and the way back, replica by replica, from the newest tag; FROM=COMMIT_OR_TAG chooses
+	./tests/upgrade.sh $(FROM)
 
 lint: ## Format, clippy, direction of dependencies, generated files, licences and known vulnerabilities
 	cargo clippy --workspace --all-targets -- -D warnings
@@ -77,7 +80,7 @@ bench-budget: ## Cost of budgets and WorkloadSpreads in reviews and on fake node
 bench-node: ## Cost of the agent of a node, and of handing images to 1,000 fake nodes; prints figures in the same form
 	./benches/controllers.sh node
 
-bench-scale: ## Memory, start and cost of the whole among 5,000 nodes and 150,000 Pods, at an API server in memory
+bench-scale: ## Memory, start and cost of the whole among 5,000 nodes and 150,000 Pods in memory, and a tenth of that at a real API server
 	./benches/scale.sh
 
 fuzz: ## A longer run of the property tests over the whole admission path

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-use benches::program::{Memory, Program};
+use benches::process::Memory;
+use benches::program::Program;
 use benches::report::{figure, median, median_ratio, progress};
 use benches::stand::{Stand, TIMEOUT, kind_of};
 use futures::future::join_all;

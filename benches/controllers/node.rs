@@ -3,7 +3,8 @@
 
 use std::time::{Duration, Instant};
 
-use benches::program::{Memory, Program};
+use benches::process::Memory;
+use benches::program::Program;
 use benches::report::{figure, megabytes, progress};
 use benches::stand::{Stand, TIMEOUT, kind_of};
 use kit::builders::{object, pod};

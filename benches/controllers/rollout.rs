@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use benches::program::{Memory, Program};
+use benches::process::Memory;
+use benches::program::Program;
 use benches::report::{figure, progress};
 use benches::stand::{GROWTH, Stand, kind_of};
 use kit::builders::{Object, workload};

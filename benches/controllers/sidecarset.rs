@@ -2,7 +2,8 @@
 
 use std::time::Instant;
 
-use benches::program::{Memory, Program};
+use benches::process::Memory;
+use benches::program::Program;
 use benches::report::{figure, progress};
 use benches::stand::{GROWTH, Stand, TIMEOUT};
 use kit::builders::{pod, sidecar_set};

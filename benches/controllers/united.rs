@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use std::process::Command;
 use std::time::Instant;
 
-use benches::program::{Memory, Program};
+use benches::process::Memory;
+use benches::program::Program;
 use benches::report::{figure, median, progress};
 use benches::stand::{Stand, kind_of};
 use kit::builders::object;

@@ -1,7 +1,8 @@
-//! `bench-scale`: the program among 5,000 nodes and 150,000 Pods.
+//! `bench-scale`: the program among 5,000 nodes and 150,000 Pods at an API server in memory, and among a tenth of that at
+//! etcd and kube-apiserver.
 //!
 //! ```text
-//!   bench-scale run ---- the API server in memory, kubelets, and the objects: made once by the program, then copied
+//!   bench-scale run ---- the API server, kubelets, and the objects: made by the program, in memory once and then copied
 //!     |- kutter serve       leader and standby, on one core
 //!     `- bench-scale load   reviews, on another core
 //! ```
@@ -16,16 +17,17 @@
 )]
 
 mod copies;
+mod memory;
+mod real;
 mod rollout;
 mod stand;
 mod traffic;
 mod unit;
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use benches::load;
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -39,7 +41,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Measures at an API server in memory and prints `figure NAME VALUE UNIT goal GOAL`, smaller is better
+    /// Measures and prints `figure NAME VALUE UNIT goal GOAL`, smaller is better
     Run(Run),
     /// The load generator: connects, then plays one round for each line on its standard input
     #[command(hide = true)]
@@ -51,9 +53,12 @@ struct Run {
     /// The program to measure, built with --release
     #[arg(long)]
     kutter: PathBuf,
-    /// The share of 5,000 nodes and 150,000 Pods; at least a two-hundredth
-    #[arg(long, default_value_t = 1.0)]
-    scale: f64,
+    /// Measure only at this API server
+    #[arg(long)]
+    only: Option<Server>,
+    /// How often there are 25 nodes and 750 Pods: 200 times in memory, 20 times at kube-apiserver, unless given
+    #[arg(long)]
+    units: Option<u32>,
     /// Pods of the CloneSet that is rolled
     #[arg(long, default_value_t = 1_000)]
     pods: u32,
@@ -62,15 +67,13 @@ struct Run {
     rest: u64,
 }
 
-impl Run {
-    /// How many copies of the unit there are.
-    fn units(&self) -> u32 {
-        (f64::from(unit::UNITS) * self.scale).round().max(1.0) as u32
-    }
-
-    fn rest(&self) -> Duration {
-        Duration::from_secs(self.rest)
-    }
+/// Where the program is measured.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Server {
+    /// An API server in memory
+    Memory,
+    /// etcd and kube-apiserver
+    Real,
 }
 
 fn main() {
@@ -80,7 +83,14 @@ fn main() {
             kit::install_crypto_provider();
             let runtime =
                 tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
-            runtime.block_on(stand::measure(&arguments));
+            runtime.block_on(async {
+                if arguments.only != Some(Server::Real) {
+                    memory::measure(&arguments).await;
+                }
+                if arguments.only != Some(Server::Memory) {
+                    real::measure(&arguments).await;
+                }
+            });
         }
     }
 }

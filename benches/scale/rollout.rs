@@ -2,27 +2,26 @@
 
 use std::time::{Duration, Instant};
 
-use benches::in_memory::{ApiServer, Calls, Kind};
+use benches::calls::Calls;
 use benches::program::Program;
 use benches::report::progress;
-use benches::stand::TIMEOUT;
+use benches::stand::create;
 use kit::builders::object;
 use kit::fake_nodes::{FakeNodes, Options};
-use kit::wait_within;
+use kube::Client;
 use serde_json::json;
 
-use crate::copies::{create, status};
+use crate::stand::Stand;
 use crate::unit::clone_set;
 
 const NAMESPACE: &str = "rolled";
 const NAME: &str = "rolled";
+const PATH: &str = "/apis/apps.kruise.io/v1beta1/namespaces/rolled/clonesets/rolled";
 const NODES: usize = 10;
 
 /// A CloneSet all of whose Pods run.
 pub(crate) struct Rollout<'a> {
-    server: &'a ApiServer,
-    pods: u32,
-    _nodes: FakeNodes,
+    stand: &'a Stand<'a>,
 }
 
 /// What an update cost.
@@ -33,15 +32,20 @@ pub(crate) struct Cost {
     pub(crate) calls: usize,
 }
 
+/// Starts nodes for its Pods alone.
+pub(crate) async fn nodes(client: &Client) -> FakeNodes {
+    let options = Options::nodes(NODES).in_namespace(NAMESPACE).binding_pods();
+    FakeNodes::start(client.clone(), options).await
+}
+
 impl<'a> Rollout<'a> {
     /// Creates it.
-    pub(crate) async fn prepare(server: &'a ApiServer, pods: u32) -> Self {
+    pub(crate) async fn prepare(stand: &'a Stand<'a>) -> Self {
+        let pods = stand.arguments.pods;
         progress(&format!("a CloneSet gets {pods} Pods"));
-        create(server, vec![object("v1", "Namespace", NAMESPACE)]).await;
-        let options = Options::nodes(NODES).in_namespace(NAMESPACE).binding_pods();
-        let nodes = FakeNodes::start(server.client(), options).await;
-        create(server, vec![clone_set(NAMESPACE, NAME).replicas(pods)]).await;
-        let rollout = Self { server, pods, _nodes: nodes };
+        create(&stand.client, [object("v1", "Namespace", NAMESPACE)]).await;
+        create(&stand.client, [clone_set(NAMESPACE, NAME).replicas(pods)]).await;
+        let rollout = Self { stand };
         rollout.wait_updated().await;
         rollout
     }
@@ -49,28 +53,28 @@ impl<'a> Rollout<'a> {
     /// Updates its Pods to the image of this tag.
     pub(crate) async fn roll(&self, program: &Program, tag: &str) -> Cost {
         progress(&format!("it is updated to {tag}"));
-        let (before, cpu, start) = (self.server.calls(), program.cpu(), Instant::now());
-        let key = (NAMESPACE.to_owned(), NAME.to_owned());
-        self.server.store().edit(&Kind::new("apps.kruise.io", "clonesets"), &key, |set| {
-            let image = format!("registry.example.com/shop/{NAME}:{tag}");
-            set["spec"]["template"]["spec"]["containers"][0]["image"] = json!(image);
-            let generation = set["metadata"]["generation"].as_u64().unwrap_or_default();
-            set["metadata"]["generation"] = json!(generation + 1);
-        });
+        let before = self.stand.calls();
+        let (cpu, start) = (program.cpu(), Instant::now());
+        let image = format!("registry.example.com/shop/{NAME}:{tag}");
+        let patch =
+            json!([{"op": "replace", "path": "/spec/template/spec/containers/0/image", "value": image}]);
+        let patch = http::Request::patch(PATH)
+            .header("content-type", "application/json-patch+json")
+            .body(patch.to_string().into_bytes());
+        let patch = self.stand.client.request_text(patch.expect("a request"));
+        patch.await.expect("the CloneSet can be patched");
         self.wait_updated().await;
-        let cpu = program.cpu().saturating_sub(cpu);
-        let calls = self.server.calls_since(&before);
-        Cost { cpu, took: start.elapsed(), calls: of_controllers(&calls) }
+        let (cpu, took) = (program.cpu().saturating_sub(cpu), start.elapsed());
+        Cost { cpu, took, calls: of_controllers(&self.stand.calls_since(&before)) }
     }
 
     async fn wait_updated(&self) {
-        wait_within(TIMEOUT, "the update", async || {
-            let status = status(self.server, "clonesets", NAMESPACE, NAME);
-            let is_done = status["updatedAvailableReplicas"] == self.pods
-                && status["currentRevision"] == status["updateRevision"];
-            if is_done { Ok(()) } else { Err(status) }
-        })
-        .await;
+        self.stand
+            .wait_status(PATH, |status| {
+                status["updatedAvailableReplicas"] == self.stand.arguments.pods
+                    && status["currentRevision"] == status["updateRevision"]
+            })
+            .await;
     }
 }
 
@@ -80,7 +84,7 @@ fn of_controllers(calls: &Calls) -> usize {
     let own: Vec<_> = own.collect();
     for (call, count) in &own {
         assert!(
-            (call.verb, &*call.resource) != ("list", "pods"),
+            (&*call.verb, &*call.resource) != ("list", "pods"),
             "the leader lost its Lease: the machine is too busy"
         );
         progress(&format!("  {count} {} {} {}", call.verb, call.resource, call.code));

@@ -8,8 +8,6 @@ use benches::review;
 use kit::builders::{Object, object, pod, sidecar_set, workload};
 use serde_json::{Value, json};
 
-/// How many of them are the cluster.
-pub(crate) const UNITS: u32 = 200;
 pub(crate) const NODES: usize = 25;
 pub(crate) const PODS: usize =
     (CLONE_SETS * CLONE_SET_PODS + STATEFUL_SETS * STATEFUL_SET_PODS) as usize + NODES + FOREIGN;
@@ -19,6 +17,7 @@ pub(crate) const POOL: &str = "example.com/pool";
 const FIRST: u32 = 0xc0de_0000;
 
 const KRUISE: &str = "apps.kruise.io/v1beta1";
+const POLICY: &str = "policy.kruise.io/v1beta1";
 const NAMESPACES: u32 = 10;
 const CLONE_SETS: u32 = 15;
 const CLONE_SET_PODS: u32 = 45;
@@ -34,8 +33,8 @@ const FOREIGN: usize = 20;
 #[derive(Clone, Copy)]
 pub(crate) struct Unit(u32);
 
-/// An object, and by which of its status one sees that all is done for it.
-pub(crate) type Goal = (&'static str, String, String, fn(&Value) -> bool);
+/// The path of an object, and by which of its status one sees that all is done for it.
+pub(crate) type Goal = (String, fn(&Value) -> bool);
 
 impl Unit {
     /// The unit of this number.
@@ -114,25 +113,26 @@ impl Unit {
 
     /// What is seen once the unit is settled.
     pub(crate) fn goals(self) -> Vec<Goal> {
-        let in_turn = |plural, stem: &'static str, numbers: std::ops::Range<u32>, is_done| {
+        let in_turn = |version, plural, stem: &'static str, numbers: std::ops::Range<u32>, is_done| {
             numbers.map(move |number| -> Goal {
-                (plural, self.namespace(number), self.named(stem, number), is_done)
+                let (namespace, name) = (self.namespace(number), self.named(stem, number));
+                (format!("/apis/{version}/namespaces/{namespace}/{plural}/{name}"), is_done)
             })
         };
         let budgeted = SIDECAR_SETS..SIDECAR_SETS + BUDGETS;
-        in_turn("clonesets", "web", 0..CLONE_SETS, |status| {
+        in_turn(KRUISE, "clonesets", "web", 0..CLONE_SETS, |status| {
             status["updatedAvailableReplicas"] == CLONE_SET_PODS
         })
-        .chain(in_turn("statefulsets", "db", 0..STATEFUL_SETS, |status| {
+        .chain(in_turn(KRUISE, "statefulsets", "db", 0..STATEFUL_SETS, |status| {
             status["updatedAvailableReplicas"] == STATEFUL_SET_PODS
         }))
-        .chain(in_turn("daemonsets", "agent", 0..1, |status| status["numberAvailable"] == NODES))
-        .chain(in_turn("podunavailablebudgets", "web", budgeted, |status| {
+        .chain(in_turn(KRUISE, "daemonsets", "agent", 0..1, |status| status["numberAvailable"] == NODES))
+        .chain(in_turn(POLICY, "podunavailablebudgets", "web", budgeted, |status| {
             status["currentAvailable"] == CLONE_SET_PODS
         }))
         .chain((0..SIDECAR_SETS).map(|number| -> Goal {
-            let name = self.named("log", number);
-            ("sidecarsets", String::new(), name, |status| status["readyPods"] == CLONE_SET_PODS)
+            let path = format!("/apis/{KRUISE}/sidecarsets/{}", self.named("log", number));
+            (path, |status| status["readyPods"] == CLONE_SET_PODS)
         }))
         .collect()
     }
@@ -153,7 +153,7 @@ impl Unit {
     fn budget(self, number: u32) -> Object {
         let name = self.named("web", number);
         let target = json!({"apiVersion": KRUISE, "kind": "CloneSet", "name": name});
-        object("policy.kruise.io/v1beta1", "PodUnavailableBudget", &name)
+        object(POLICY, "PodUnavailableBudget", &name)
             .in_namespace(&self.namespace(number))
             .with("/spec", json!({"targetRef": target, "maxUnavailable": "20%"}))
     }

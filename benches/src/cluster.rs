@@ -4,10 +4,11 @@ use std::time::{Duration, Instant};
 
 use benches::audited::Audited;
 use benches::load;
-use benches::process::{Core, Generator};
+use benches::process::{Core, Generator, Memory};
+use benches::program::Program;
 use benches::report::{figure, median, megabytes, progress};
 use benches::review::{self, Template};
-use futures::{StreamExt, stream};
+use benches::stand::create;
 use serde_json::Value;
 
 use crate::cpu::{Contestant, POD_PATH, is_allowed, is_injected};
@@ -15,7 +16,6 @@ use crate::product::Product;
 use crate::{Run, Scenario, manifests};
 
 const STARTS: usize = 7;
-const WRITERS: usize = 48;
 /// Reviews per second of the steady load, and its seconds.
 const STEADY: (u32, u32) = (500, 10);
 /// The longest that 99 of 100 reviews of the steady load may take, in microseconds
@@ -33,13 +33,13 @@ struct Bench<'a> {
 pub(crate) async fn measure(run: &Run, wants: impl Fn(Scenario) -> bool) {
     let bench = Bench::start(run).await;
     let mut kutter = bench.kutter(Core::Any, bench.stand.port, "first");
-    kutter.wait_ready().await;
+    kutter.program.wait_ready().await;
     bench.wait_registered().await;
     if wants(Scenario::FirstReview) {
-        kutter.stop();
+        kutter.program.stop();
         bench.first_review().await;
         kutter = bench.kutter(Core::Any, bench.stand.port, "filling");
-        kutter.wait_ready().await;
+        kutter.program.wait_ready().await;
     }
     if wants(Scenario::OwnerUnknown) || wants(Scenario::Memory) {
         bench.create((0..2).map(manifests::sidecar_set)).await;
@@ -50,7 +50,7 @@ pub(crate) async fn measure(run: &Run, wants: impl Fn(Scenario) -> bool) {
     }
     if wants(Scenario::Memory) {
         bench.fill().await;
-        kutter.stop();
+        kutter.program.stop();
         bench.memory().await;
     }
 }
@@ -88,7 +88,7 @@ impl<'a> Bench<'a> {
             let start = Instant::now();
             let kutter = self.kutter(Core::Any, self.stand.port, "starting");
             loop {
-                let answer = load::ask(kutter.address(), POD_PATH, review.clone()).await;
+                let answer = load::ask(kutter.address, POD_PATH, review.clone()).await;
                 if answer.as_ref().is_ok_and(is_allowed) {
                     break;
                 }
@@ -96,7 +96,7 @@ impl<'a> Bench<'a> {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
             times.push(start.elapsed().as_secs_f64() * 1e3);
-            kutter.stop();
+            kutter.program.stop();
         }
         figure("first-review", median(times), "ms", Some(300.0));
     }
@@ -106,7 +106,7 @@ impl<'a> Bench<'a> {
         progress("Pods of unknown owners");
         let mut generator = Generator::start(
             self.directory.path(),
-            kutter.address(),
+            kutter.address,
             POD_PATH,
             &review::pod(),
             self.run.requests,
@@ -132,31 +132,23 @@ impl<'a> Bench<'a> {
     }
 
     async fn create(&self, objects: impl IntoIterator<Item = Value>) {
-        let client = self.stand.server.client();
-        stream::iter(objects)
-            .for_each_concurrent(WRITERS, |object| {
-                let client = client.clone();
-                async move { drop(kit::objects::create(&client, object).await.expect("an object can be created")) }
-            })
-            .await;
+        create(&self.stand.server.client(), objects).await;
     }
 
     /// Peak memory of two fresh replicas, after each served rounds of reviews and a steady load.
     async fn memory(&self) {
         progress("starting two replicas");
-        let mut leader = self.kutter(Core::Server, self.stand.port, "leader");
-        leader.wait_ready().await;
-        while !leader.leads().await {
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
-        let mut standby = self.kutter(Core::Server, kit::api_server::free_port(), "standby");
-        standby.wait_ready().await;
+        let leader = self.kutter(Core::Server, self.stand.port, "leader");
+        leader.program.wait_ready().await;
+        leader.program.wait_leading().await;
+        let standby = self.kutter(Core::Server, kit::api_server::free_port(), "standby");
+        standby.program.wait_ready().await;
         // The standby comes first: without its leader it would soon lead itself.
-        for (name, goal, mut kutter) in [("standby", 40.0, standby), ("leader", 60.0, leader)] {
+        for (name, goal, kutter) in [("standby", 40.0, standby), ("leader", 60.0, leader)] {
             kutter.wait_for_answer(POD_PATH, review::pod(), is_injected).await;
-            wait_quiet(&kutter).await;
-            let started = megabytes(kutter.process().peak_memory());
-            let (directory, address) = (self.directory.path(), kutter.address());
+            wait_quiet(&kutter.program).await;
+            let started = megabytes(kutter.program.memory(Memory::Peak));
+            let (directory, address) = (self.directory.path(), kutter.address);
             let generator = Generator::start(directory, address, POD_PATH, &review::pod(), self.run.requests);
             let mut contestant =
                 Contestant::new(&format!("{name}-injected"), kutter.into_server(), generator);
@@ -173,10 +165,10 @@ impl<'a> Bench<'a> {
 }
 
 /// Waits until the peak memory has not grown for a while.
-async fn wait_quiet(kutter: &Product) {
+async fn wait_quiet(program: &Program) {
     let (mut peak, mut since) = (0, Instant::now());
     while since.elapsed() < QUIET {
-        let now = kutter.process().peak_memory();
+        let now = program.memory(Memory::Peak);
         if now > peak {
             (peak, since) = (now, Instant::now());
         }

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use benches::load;
-use benches::process::{self, Generator, Process};
+use benches::process::{self, Generator, Memory, Process};
 use benches::report::{figure, median, median_ratio, megabytes, progress};
 use benches::review::{self, Template};
 use bytes::Bytes;
@@ -88,7 +88,7 @@ impl Contestant {
     }
 
     pub(crate) fn peak_memory(&self) -> u64 {
-        self.process.peak_memory()
+        self.process.memory(Memory::Peak)
     }
 }
 
@@ -101,7 +101,7 @@ pub(crate) async fn injected(run: &Run) {
         progress(&format!("injected reviews: starting kutter with {count} SidecarSets"));
         let objects = (0..count).map(manifests::sidecar_set).chain([manifests::namespace(0)]);
         let folder = directory.path().join(format!("sets-{count}"));
-        let mut product = Product::with_objects(run, &folder, objects);
+        let product = Product::with_objects(run, &folder, objects);
         answer_bytes = product.wait_for_answer(POD_PATH, review::pod(), is_injected).await.len();
         let name = if count == 2 { "injected".to_owned() } else { format!("injected-{count}") };
         contestants.push(contestant(
@@ -179,7 +179,7 @@ impl Trial {
         let Self { name, path, body, objects, wanted, goal } = self;
         progress(&format!("{name}: starting kutter"));
         let directory = tempfile::tempdir().expect("a temporary directory");
-        let mut product = Product::with_objects(run, &directory.path().join("objects"), objects);
+        let product = Product::with_objects(run, &directory.path().join("objects"), objects);
         let answer = product.wait_for_answer(path, body.clone(), wanted).await;
         let echo = echo(run, directory.path(), &format!("{name}-echo"), answer.len(), path, &body).await;
         let kutter = contestant(run, directory.path(), name, product.into_server(), path, &body);

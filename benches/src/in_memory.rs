@@ -17,7 +17,6 @@ mod request;
 mod store;
 mod write;
 
-use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -26,6 +25,8 @@ use std::sync::{Arc, Mutex};
 use kube::{Client, Config};
 use serde_json::Value;
 use tokio::net::TcpListener;
+
+use crate::calls::Calls;
 
 pub use request::Kind;
 pub use store::{Key, Store};
@@ -45,22 +46,6 @@ struct Shared {
     webhooks: Option<SocketAddr>,
     uid_prefix: AtomicU32,
     uids: AtomicU64,
-}
-
-/// How often each call came.
-pub type Calls = BTreeMap<Call, usize>;
-
-/// A call, as it is counted.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Call {
-    /// How the caller names itself.
-    pub agent: String,
-    /// `list`, `watch`, `patch` and so on.
-    pub verb: &'static str,
-    /// The kind with the subresource, as paths name them: `pods/status`.
-    pub resource: String,
-    /// The status code of the answer.
-    pub code: u16,
 }
 
 impl ApiServer {
@@ -114,16 +99,6 @@ impl ApiServer {
     /// The calls so far.
     pub fn calls(&self) -> Calls {
         self.shared.calls.lock().unwrap().clone()
-    }
-
-    /// The calls that came since those were all. Watches are not counted: they end and begin anew whatever there is to do.
-    pub fn calls_since(&self, before: &Calls) -> Calls {
-        let mut calls = self.calls();
-        calls.retain(|call, count| {
-            *count -= before.get(call).copied().unwrap_or_default();
-            *count > 0 && call.verb != "watch"
-        });
-        calls
     }
 
     /// Creates an object without any admission.

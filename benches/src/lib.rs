@@ -10,6 +10,7 @@
 )]
 
 pub mod audited;
+pub mod calls;
 pub mod in_memory;
 pub mod load;
 pub mod process;

@@ -23,6 +23,15 @@ pub enum Core {
     Any,
 }
 
+/// Which memory is meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Memory {
+    /// What the process has now.
+    Now,
+    /// The most that it had so far.
+    Peak,
+}
+
 /// A child process, killed when it is dropped and when we end.
 #[derive(Debug)]
 pub struct Process {
@@ -55,19 +64,30 @@ impl Process {
 
     /// User and system time so far.
     pub fn cpu(&self) -> Duration {
-        let stat = self.read("stat");
-        // The second field is the name in parentheses, which may hold blanks.
-        let fields = stat.rsplit_once(')').expect("stat has a name").1;
-        let mut ticks = fields.split_whitespace().skip(11).map(|field| field.parse::<f64>().unwrap());
+        let stat = self.stat();
+        let mut ticks = stat.split_whitespace().skip(11).map(|field| field.parse::<f64>().unwrap());
         let (user, system) = (ticks.next().unwrap(), ticks.next().unwrap());
         Duration::from_secs_f64((user + system) / TICKS)
     }
 
-    /// Peak of the memory in RAM (VmHWM) in bytes.
-    pub fn peak_memory(&self) -> u64 {
+    /// Memory in RAM in bytes.
+    pub fn memory(&self, memory: Memory) -> u64 {
+        let field = match memory {
+            Memory::Now => "VmRSS:",
+            Memory::Peak => "VmHWM:",
+        };
+        self.status(field) * 1024
+    }
+
+    /// How often its first thread has gone to rest so far, which is how often it was woken.
+    pub fn rests(&self) -> u64 {
+        self.status("voluntary_ctxt_switches:")
+    }
+
+    fn status(&self, field: &str) -> u64 {
         let status = self.read("status");
-        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("the process runs");
-        line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") * 1024
+        let value = status.lines().find_map(|line| line.strip_prefix(field)).expect("the process runs");
+        value.trim().trim_end_matches(" kB").parse().expect("a number")
     }
 
     /// Asks it to end, and waits until it has.
@@ -79,15 +99,22 @@ impl Process {
     }
 
     /// Panics with the end of the log if the process has ended.
-    pub fn assert_running(&mut self) {
-        if let Some(status) = self.child.try_wait().expect("a child of ours") {
-            panic!("the process ended ({status}); its log ends with:\n{}", self.log_tail());
-        }
+    pub fn assert_running(&self) {
+        // It stays a zombie until we wait for it.
+        let has_ended = self.stat().starts_with('Z');
+        assert!(!has_ended, "the process ended; its log ends with:\n{}", self.log_tail());
     }
 
     fn log_tail(&self) -> String {
         let log = fs::read(&self.log).unwrap_or_default();
         String::from_utf8_lossy(&log[log.len().saturating_sub(4_000)..]).into_owned()
+    }
+
+    /// The fields from its state on.
+    fn stat(&self) -> String {
+        let stat = self.read("stat");
+        // The second field is the name in parentheses, which may hold blanks.
+        stat.rsplit_once(") ").expect("stat has a name").1.to_owned()
     }
 
     fn read(&self, file: &str) -> String {

@@ -1,94 +1,89 @@
-//! The program under test as a process, and what the operating system knows of it.
+//! The program under test: a process that answers on ports of its own.
 
-use std::fs::{self, File};
+use std::ffi::OsStr;
+use std::fs;
+use std::ops::Deref;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
 use kit::wait_within;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::stand;
+use crate::process::{Core, Process};
+use crate::stand::TIMEOUT;
 
-const TIMEOUT: Duration = Duration::from_secs(300);
-/// Clock ticks per second of /proc/PID/stat, a constant of Linux's interface.
-const TICKS: f64 = 100.0;
 /// Without CPU time beyond this share of it, the program has nothing to do.
 const QUIET: (Duration, Duration) = (Duration::from_secs(2), Duration::from_millis(20));
 
-/// Which memory is meant.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Memory {
-    /// What the process has now.
-    Now,
-    /// The most that it had so far.
-    Peak,
-}
-
-/// A running replica on one core, killed when it is dropped.
+/// A running replica.
+#[derive(Debug)]
 pub struct Program {
-    child: Child,
+    process: Process,
     health: u16,
     metrics: u16,
 }
 
 impl Program {
-    /// The server, with further arguments.
+    /// The server at a cluster, with further arguments.
     pub fn start(kutter: &Path, port: u16, kubeconfig: &Path, log: &Path, further: &[&str]) -> Self {
+        let arguments = ["--kubeconfig".as_ref(), kubeconfig.as_os_str()];
+        let arguments = arguments.into_iter().chain(further.iter().map(OsStr::new));
+        Self::serve(kutter, Core::Server, port, log, arguments)
+    }
+
+    /// The server on a core, with these arguments.
+    pub fn serve<'a>(
+        kutter: &Path,
+        core: Core,
+        port: u16,
+        log: &Path,
+        arguments: impl IntoIterator<Item = &'a OsStr>,
+    ) -> Self {
         let (health, metrics) = (kit::api_server::free_port(), kit::api_server::free_port());
         let folder = log.with_extension("files");
         fs::create_dir_all(&folder).expect("a folder can be made");
-        let mut command = pinned(kutter);
+        let mut command = Command::new(kutter);
         command
             .arg("serve")
-            .arg(format!("--kubeconfig={}", kubeconfig.display()))
             .arg(format!("--health-probe-addr=:{health}"))
             .arg(format!("--metrics-addr=:{metrics}"))
             .arg("--drain-duration=0s")
             .arg(format!("--protection-log-path={}", folder.display()))
-            .args(further)
+            .args(arguments)
             .env("WEBHOOK_PORT", port.to_string())
             .env("WEBHOOK_CERT_DIR", folder.join("certificates"));
-        Self::spawn(command, (health, metrics), log)
+        Self::spawn(core, command, (health, metrics), log)
     }
 
     /// The agent of a node whose runtime has its socket in the directory `sockets`.
     pub fn agent(kutter: &Path, node: &str, sockets: &Path, kubeconfig: &Path, log: &Path) -> Self {
         let metrics = kit::api_server::free_port();
-        let mut command = pinned(kutter);
+        let mut command = Command::new(kutter);
         command
             .arg("node")
             .arg(format!("--kubeconfig={}", kubeconfig.display()))
             .arg(format!("--socket-directory={}", sockets.display()))
             .arg(format!("--addr=127.0.0.1:{metrics}"))
             .env("NODE_NAME", node);
-        Self::spawn(command, (metrics, metrics), log)
+        Self::spawn(Core::Server, command, (metrics, metrics), log)
     }
 
-    fn spawn(mut command: Command, (health, metrics): (u16, u16), log: &Path) -> Self {
-        let output = File::create(log).expect("the log opens");
-        let child = command
-            .envs(crate::ENVIRONMENT)
-            .stdin(Stdio::null())
-            .stdout(output.try_clone().expect("a file"))
-            .stderr(output)
-            .spawn()
-            .expect("setpriv and taskset (util-linux) are installed");
-        Self { child, health, metrics }
+    fn spawn(core: Core, mut command: Command, (health, metrics): (u16, u16), log: &Path) -> Self {
+        let process = Process::start(core, command.envs(crate::ENVIRONMENT), log, None);
+        Self { process, health, metrics }
     }
 
     /// Waits until it shows its metrics.
     pub async fn wait_answering(&self) {
-        wait_within(TIMEOUT, "the program to answer", async || get(self.metrics, "/metrics").await.map(drop))
-            .await;
+        self.wait("the program to answer", self.metrics, "/metrics", |_| Ok(())).await;
     }
 
     /// Waits until it is ready.
     pub async fn wait_ready(&self) {
-        wait_within(TIMEOUT, "kutter to be ready", async || {
-            let answer = get(self.health, "/readyz").await.map_err(|error| error.to_string())?;
-            if answer.starts_with("HTTP/1.1 200") { Ok(()) } else { Err(answer) }
+        self.wait("kutter to be ready", self.health, "/readyz", |answer| {
+            if answer.starts_with("HTTP/1.1 200") { Ok(()) } else { Err(answer.to_owned()) }
         })
         .await;
     }
@@ -96,8 +91,8 @@ impl Program {
     /// Waits until a cache holds so many objects.
     pub async fn wait_cached(&self, cache: &str, objects: usize) {
         let metric = format!(r#"kutter_cache_objects{{cache="{cache}","#);
-        wait_within(stand::TIMEOUT, &format!("{objects} objects in cache {cache}"), async || {
-            let metrics = get(self.metrics, "/metrics").await.map_err(|error| error.to_string())?;
+        let what = format!("{objects} objects in cache {cache}");
+        self.wait(&what, self.metrics, "/metrics", |metrics| {
             let line = metrics.lines().find(|line| line.starts_with(&metric)).unwrap_or_default();
             if line.ends_with(&format!(" {objects}")) { Ok(()) } else { Err(line.to_owned()) }
         })
@@ -106,8 +101,7 @@ impl Program {
 
     /// Waits until it leads.
     pub async fn wait_leading(&self) {
-        wait_within(TIMEOUT, "kutter to lead", async || {
-            let metrics = get(self.metrics, "/metrics").await.map_err(|error| error.to_string())?;
+        self.wait("kutter to lead", self.metrics, "/metrics", |metrics| {
             let leads = metrics.lines().any(|line| line == "kruise_manager_is_leader 1");
             if leads { Ok(()) } else { Err("it does not lead".to_owned()) }
         })
@@ -125,64 +119,32 @@ impl Program {
         }
     }
 
-    /// User and system time so far.
-    pub fn cpu(&self) -> Duration {
-        let stat = self.read("stat");
-        // The second field is the name in parentheses, which may hold blanks.
-        let fields = stat.rsplit_once(')').expect("stat has a name").1;
-        let mut ticks = fields.split_whitespace().skip(11).map(|field| field.parse::<f64>().unwrap());
-        Duration::from_secs_f64((ticks.next().unwrap() + ticks.next().unwrap()) / TICKS)
+    /// Waits until what it answers passes the check.
+    async fn wait(&self, what: &str, port: u16, path: &str, check: impl Fn(&str) -> Result<(), String>) {
+        wait_within(TIMEOUT, what, async || {
+            self.assert_running();
+            check(&get(port, path).await.map_err(|error| error.to_string())?)
+        })
+        .await;
     }
 
-    /// Memory in RAM in bytes.
-    pub fn memory(&self, memory: Memory) -> u64 {
-        let name = match memory {
-            Memory::Now => "VmRSS:",
-            Memory::Peak => "VmHWM:",
-        };
-        let status = self.read("status");
-        let line = status.lines().find_map(|line| line.strip_prefix(name)).expect("the process runs");
-        line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") * 1024
+    /// Only what the operating system knows of it.
+    pub fn into_process(self) -> Process {
+        self.process
     }
 
-    /// How often its first thread has gone to rest so far, which is how often it was woken.
-    pub fn rests(&self) -> u64 {
-        let status = self.read("status");
-        let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
-        line.expect("the process runs").trim().parse().expect("a number")
-    }
-
-    fn read(&self, file: &str) -> String {
-        fs::read_to_string(format!("/proc/{}/{file}", self.child.id())).expect("the process runs")
-    }
-
-    /// Asks it to end, and waits until it has.
-    pub fn stop(mut self) {
-        let signalled = Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status();
-        assert!(signalled.expect("kill runs").success());
-        self.child.wait().expect("a child of ours");
+    /// Asks it to end, and waits until it has: a leader gives its Lease back.
+    pub fn stop(self) {
+        self.process.stop();
     }
 }
 
-impl Drop for Program {
-    fn drop(&mut self) {
-        drop(self.child.kill());
-        drop(self.child.wait());
+impl Deref for Program {
+    type Target = Process;
+
+    fn deref(&self) -> &Process {
+        &self.process
     }
-}
-
-/// A command that runs the program on one core, and ends with us, in whatever way we do.
-fn pinned(kutter: &Path) -> Command {
-    let mut command = Command::new("setpriv");
-    command.args(["--pdeathsig", "KILL", "taskset", "--cpu-list", &core()]).arg(kutter);
-    command
-}
-
-/// The first core that we may use.
-fn core() -> String {
-    let status = fs::read_to_string("/proc/self/status").expect("Linux");
-    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).expect("cores");
-    list.trim().split([',', '-']).next().unwrap_or_default().to_owned()
 }
 
 /// GET over plain HTTP: the whole answer.

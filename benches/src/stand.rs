@@ -7,8 +7,10 @@ use crate::audited::Audited;
 use futures::{StreamExt, stream};
 use kit::builders::sidecar_set;
 use kit::{ApiServer, wait_within};
+use kube::Client;
 use serde_json::Value;
 
+use crate::calls::{Call, Calls};
 use crate::program::Program;
 
 const WRITERS: usize = 32;
@@ -84,13 +86,7 @@ impl Stand {
 
     /// Creates objects, many at a time.
     pub async fn create(&self, objects: impl IntoIterator<Item = impl Into<Value>>) {
-        let client = self.server().client();
-        stream::iter(objects)
-            .for_each_concurrent(WRITERS, |object| {
-                let client = client.clone();
-                async move { drop(kit::objects::create(&client, object).await.expect("an object can be created")) }
-            })
-            .await;
+        create(&self.server().client(), objects).await;
     }
 
     /// Waits until the newest spec of an object was looked at, where its status tells that, and `holds` accepts its spec and status.
@@ -123,16 +119,37 @@ impl Stand {
         self.audited.calls("kruise-manager\"")
     }
 
+    /// What admission and the controllers asked so far.
+    pub fn all_calls(&self) -> Calls {
+        let mut calls = Calls::new();
+        for event in self.audited.calls("kruise-manager") {
+            *calls.entry(Call::of(&event)).or_default() += 1;
+        }
+        calls
+    }
+
+    /// Where the program is to listen.
+    pub fn port(&self) -> u16 {
+        self.audited.port
+    }
+
     /// The API server.
     pub fn server(&self) -> &ApiServer {
         &self.audited.server
     }
 }
 
+/// Creates objects, many at a time.
+pub async fn create(client: &Client, objects: impl IntoIterator<Item = impl Into<Value>>) {
+    stream::iter(objects)
+        .for_each_concurrent(WRITERS, |object| async move {
+            drop(kit::objects::create(client, object).await.expect("an object can be created"));
+        })
+        .await;
+}
+
 /// What a call was for: `patch pods/status`.
 pub fn kind_of(call: &Value) -> String {
-    let reference = &call["objectRef"];
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let subresource = reference["subresource"].as_str().map(|name| format!("/{name}")).unwrap_or_default();
-    format!("{} {}{subresource}", text(&call["verb"]), text(&reference["resource"]))
+    let Call { verb, resource, .. } = Call::of(call);
+    format!("{verb} {resource}")
 }

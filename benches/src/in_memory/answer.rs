@@ -19,10 +19,11 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
+use super::Shared;
 use super::request::{Kind, Request, Selection};
 use super::store::{Key, Page, Store};
 use super::write::Refusal;
-use super::{Call, Shared};
+use crate::calls::Call;
 
 /// How often a watch tells up to which version it has shown all.
 const BOOKMARKS: Duration = Duration::from_secs(60);
@@ -55,7 +56,7 @@ async fn answer(State(shared): State<Arc<Shared>>, request: axum::extract::Reque
     };
     let response = answer.unwrap_or_else(|refusal| object(refusal.code, &refusal.status()));
     let agent = header(&head, USER_AGENT).to_owned();
-    let call = Call { agent, verb, resource, code: response.status().as_u16() };
+    let call = Call { agent, verb: verb.to_owned(), resource, code: response.status().as_u16() };
     *shared.calls.lock().unwrap().entry(call).or_default() += 1;
     response
 }
