@@ -28,13 +28,17 @@ pub(crate) fn print(arguments: &CrdsArguments) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// What the server sets itself: it puts a segment that nobody can guess in front of it. Applied again, it would be taken
+/// from a server that runs.
+const CONVERSION_PATH: &str = "          path: /convert\n";
+
 /// Writes every CRD as a document of one YAML stream, converted by the Service of `namespace` and stored in
 /// `storage_version` where the kind has it.
 pub(crate) fn write(output: &mut impl Write, namespace: &str, storage_version: &str) -> std::io::Result<()> {
     let place = format!("namespace: {}\n", api::DEFAULT_NAMESPACE);
     for definition in api::crds::ALL {
         let yaml = definition.yaml.trim_start_matches("---\n").trim_end();
-        let yaml = yaml.replace(&place, &format!("namespace: {namespace}\n"));
+        let yaml = yaml.replace(&place, &format!("namespace: {namespace}\n")).replace(CONVERSION_PATH, "");
         let yaml = if definition.versions.contains(&storage_version) {
             stored_as(&yaml, storage_version)
         } else {

@@ -319,12 +319,13 @@ async fn the_definitions_are_those_of_the_program() {
     let mut printed = documents(&product::run(&["crds"]).await.success());
     printed.sort_by_key(name);
     assert_eq!(printed.len(), 18);
-    assert_eq!(definitions(&["featureGates=EnableExternalCerts=true"]), printed);
-    printed.iter_mut().for_each(leave_path_out);
     assert_eq!(definitions(&[]), printed);
+    let mut with_paths = definitions(&["featureGates=EnableExternalCerts=true"]);
+    with_paths.iter_mut().for_each(leave_path_out);
+    assert_eq!(with_paths, printed);
 }
 
-/// The chart leaves the path of the conversion to the program, which puts a segment in front of it.
+/// With certificates of others the path of the conversion is plain; otherwise the server sets it.
 fn leave_path_out(object: &mut Value) {
     if let Some(service) = object.pointer_mut("/spec/conversion/webhook/clientConfig/service") {
         assert_eq!(service.as_object_mut().unwrap().remove("path").unwrap(), "/convert");
@@ -357,7 +358,6 @@ async fn the_manifests_of_the_program_are_those_of_the_chart() {
         }
     }
     let mut printed = documents(&product::run(&ELSEWHERE).await.success());
-    printed.iter_mut().for_each(leave_path_out);
     let key = |object: &Value| format!("{} {}", object["kind"], object["metadata"]["name"]);
     rendered.sort_by_key(key);
     printed.sort_by_key(key);

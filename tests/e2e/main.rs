@@ -69,4 +69,5 @@ mod statefulset_admission;
 mod support;
 mod takeover;
 mod uniteddeployment;
+mod upgrade;
 mod workloadspread;

@@ -21,6 +21,7 @@ const READY: Duration = Duration::from_secs(120);
 /// How [`Product::start`] starts the program.
 #[derive(Clone, Debug)]
 pub struct Options {
+    program: PathBuf,
     gates: String,
     drain: String,
     arguments: Vec<String>,
@@ -31,12 +32,25 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        let (gates, drain) = (GATES.to_owned(), "1s".to_owned());
-        Self { gates, drain, arguments: Vec::new(), environment: Vec::new(), user: None, server: None }
+        Self {
+            program: program(),
+            gates: GATES.to_owned(),
+            drain: "1s".to_owned(),
+            arguments: Vec::new(),
+            environment: Vec::new(),
+            user: None,
+            server: None,
+        }
     }
 }
 
 impl Options {
+    /// Starts another program, such as that of an earlier release.
+    pub fn program(mut self, path: &Path) -> Self {
+        path.clone_into(&mut self.program);
+        self
+    }
+
     /// Replaces the feature gates.
     pub fn gates(mut self, gates: &str) -> Self {
         gates.clone_into(&mut self.gates);
@@ -137,7 +151,12 @@ pub async fn shared() -> &'static Product {
 
 /// Runs a subcommand of the program to its end.
 pub async fn run(arguments: &[&str]) -> Output {
-    output(Command::new(program()).args(arguments)).await
+    run_of(&program(), arguments).await
+}
+
+/// [`run`], of another program.
+pub async fn run_of(program: &Path, arguments: &[&str]) -> Output {
+    output(Command::new(program).args(arguments)).await
 }
 
 /// Runs a subcommand with text on standard input.
@@ -198,7 +217,7 @@ impl Product {
             kubeconfig = directory.path().join("kubeconfig");
             std::fs::write(&kubeconfig, config.to_string()).unwrap();
         }
-        let child = Command::new(program())
+        let child = Command::new(&options.program)
             .arg("serve")
             .arg(format!("--kubeconfig={}", kubeconfig.display()))
             .arg(format!("--feature-gates={}", options.gates))

@@ -144,10 +144,11 @@ impl Replica {
         Self { product, endpoint }
     }
 
-    /// A replica that is ready.
+    /// A replica that is ready, and called.
     pub async fn ready(server: &ApiServer, options: Options) -> Self {
         let mut replica = Self::start(server, options).await;
         replica.product.wait_ready().await;
+        replica.endpoint.ready().await;
         replica
     }
 
