@@ -51,7 +51,7 @@ pub(crate) struct ServeArguments {
     /// After this time without a renewal a leader stops
     #[arg(long, default_value = "10s", value_parser = duration)]
     pub leader_election_renew_deadline: Duration,
-    /// Pause before a failed renewal is tried again, and between two looks of the others; at most a third of the deadline
+    /// Pause before a failed renewal is tried again, and between two reads by the others; at most a third of the deadline
     #[arg(long, default_value = "2s", value_parser = duration)]
     pub leader_election_retry_period: Duration,
     /// How long to wait for the first publication of certificates and registrations before giving up
@@ -93,7 +93,7 @@ pub(crate) struct ServeArguments {
     /// Namespaces whose objects are never sent to the webhooks, besides kube-system and our own
     #[arg(long, value_delimiter = ',')]
     pub webhook_excluded_namespaces: Vec<String>,
-    /// Answer webhook paths to whoever calls them, as registrations need that this server doesn't write
+    /// Answer webhook paths for any caller, as registrations need that this server doesn't write
     #[arg(long)]
     pub legacy_paths: bool,
     /// Answer reviews only to callers with a certificate by an authority in this file, PEM
@@ -111,7 +111,7 @@ pub(crate) struct ServeArguments {
     /// Log lines as `text` or `json`
     #[arg(long, default_value = "text")]
     pub logging_format: String,
-    /// Log level: up to 3 tells the important, 4 is normal, 5 and more tells details
+    /// Log level: up to 3 logs what is important, 4 is normal, 5 and more logs details
     #[arg(long, default_value = "4")]
     pub v: i32,
     /// CloneSets that are reconciled at a time
@@ -156,7 +156,7 @@ pub(crate) struct ServeArguments {
     /// Kinds of workloads, with commas between them, whose Pods have quotas in WorkloadSpreads for each version
     #[arg(long, default_value = "deployment,replicaset")]
     pub ws_enabled_versioned_status: String,
-    /// Pods that the SidecarTerminator looks at at a time
+    /// Pods that the SidecarTerminator reconciles at a time
     #[arg(long, default_value = "3", value_parser = clap::value_parser!(u16).range(1..))]
     pub sidecarterminator_workers: u16,
     /// ResourceDistributions that are reconciled at a time
@@ -189,7 +189,7 @@ pub(crate) struct ServeArguments {
     /// As pprof-addr
     #[arg(long, hide = true, num_args = 0..=1, default_missing_value = "true", require_equals = true, value_parser = boolean)]
     pub enable_pprof: Option<bool>,
-    /// The one namespace that OpenKruise's manager would look at; this program serves whole clusters only
+    /// The one namespace that OpenKruise's manager would watch; this program serves whole clusters only
     #[arg(long, hide = true, default_value = "")]
     pub namespace: String,
     #[command(flatten)]

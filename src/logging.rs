@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn both_formats_tell_the_same() {
+    fn both_formats_say_the_same() {
         let log = || {
             let _span = tracing::info_span!("call", path = "/x").entered();
             error!(name = "web", missing = 3, ready = true, reason = %"no room", "not placed");

@@ -8,7 +8,7 @@ use clap::Args;
 
 use crate::crds;
 
-/// The chart's rendering, with a mark where each flag goes.
+/// The chart's rendering, with a mark at the position of each flag.
 const RENDERED: &str = include_str!("../charts/manifests.yaml");
 
 /// Arguments of `kutter manifests`.
@@ -60,7 +60,7 @@ fn image(text: &str) -> Result<String, String> {
     let within = |byte: u8| byte.is_ascii_alphanumeric() || b"._-:/@".contains(&byte);
     let sound = text.bytes().all(within) && text.starts_with(|first: char| first.is_ascii_alphanumeric());
     let name = text.rsplit('/').next().unwrap_or_default();
-    // The port of a registry stands before the last slash.
+    // The port of a registry precedes the last slash.
     let chosen = name.split_once([':', '@']).is_some_and(|(_, version)| !version.is_empty());
     if sound && chosen && !text.ends_with(':') {
         Ok(text.to_owned())

@@ -88,7 +88,7 @@ pub(crate) struct NodeArguments {
     /// Log lines as `text` or `json`
     #[arg(long, default_value = "text")]
     logging_format: String,
-    /// Log level: up to 3 tells the important, 4 is normal, 5 and more tells details
+    /// Log level: up to 3 logs what is important, 4 is normal, 5 and more logs details
     #[arg(long, default_value = "4")]
     v: i32,
     /// Address of OpenKruise's profiles, which this program does not have

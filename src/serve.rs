@@ -24,7 +24,7 @@ use cluster::reservation::Reservations;
 use controllers::metrics::Metrics as ControllerMetrics;
 use informers::{Lookup, feed};
 use kinds::podunavailablebudget::reserve::Rules;
-use kinds::workloadspread::places::Places;
+use kinds::workloadspread::slots::Slots;
 use kube::Client;
 use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
@@ -48,7 +48,7 @@ use settings::Settings;
 const IN_FLIGHT: Duration = Duration::from_secs(30);
 /// Longest time for the controllers to stop and the Lease to be given up.
 const RESIGN: Duration = Duration::from_secs(5);
-/// Pause before an API server that does not tell its version is asked again.
+/// Pause before an API server that does not report its version is asked again.
 const VERSION_RETRY: Duration = Duration::from_secs(1);
 
 /// Serves until a stop signal.
@@ -104,7 +104,7 @@ async fn serve(settings: &Settings, admission: &Runtime, controllers: &Runtime) 
         flags: settings.admission_flags(),
         metrics: metrics.clone(),
         protection_log: ProtectionLog::open(&settings.protection_log_path),
-        spreads: Reservations::new(Some(client.clone()), Places),
+        spreads: Reservations::new(Some(client.clone()), Slots),
         budgets: Reservations::new(Some(client.clone()), Rules::new(&settings.gates)),
         refusals: Some(Refusals::new(Recorder::new(
             client.clone(),

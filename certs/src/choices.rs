@@ -9,7 +9,7 @@ use crate::publisher::{Configurations, PassError, Publisher};
 
 impl Publisher {
     /// Takes in what users choose. After a restart beside a text that can't be used, what is published
-    /// tells what was in effect.
+    /// says what was in effect.
     pub(crate) async fn settle_choices(&mut self, configurations: &Configurations) -> Result<(), PassError> {
         let namespace = &self.settings.registration.namespace;
         let present = self.objects.choices(namespace).await?;

@@ -22,7 +22,7 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 
 use crate::material::provider;
 
-/// How often the file is looked at.
+/// How often the file is read.
 const LOOK: Duration = Duration::from_secs(10);
 
 /// Why the authorities of clients can't be used.
@@ -74,7 +74,7 @@ impl ClientCertificates {
         let mut reported = None;
         loop {
             tokio::time::sleep(LOOK).await;
-            let failure = self.look().err().map(|error| error.to_string());
+            let failure = self.reload().err().map(|error| error.to_string());
             if let Some(error) = failure.as_ref().filter(|_| failure != reported) {
                 warn!(error, "authorities of client certificates stay as they were");
             }
@@ -82,7 +82,7 @@ impl ClientCertificates {
         }
     }
 
-    fn look(&self) -> Result<(), ClientAuthorityError> {
+    fn reload(&self) -> Result<(), ClientAuthorityError> {
         let found = authorities(&self.file)?;
         if found.text != self.current.load().text {
             info!(file = %self.file.display(), "authorities of client certificates were replaced");
@@ -258,16 +258,16 @@ mod tests {
         let [by_former, by_next] = [&former, &next].map(|authority| client(authority, "api", &[]));
         for bad in ["", "no certificate", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"] {
             fs::write(&file, bad).unwrap();
-            assert!(clients.look().is_err() && counts(&clients, &by_former), "{bad}");
+            assert!(clients.reload().is_err() && counts(&clients, &by_former), "{bad}");
             assert!(ClientCertificates::read(file.path().to_owned(), Vec::new()).is_err(), "{bad}");
         }
         fs::write(&file, former.pem() + &next.pem()).unwrap();
-        clients.look().unwrap();
+        clients.reload().unwrap();
         assert!(counts(&clients, &by_former) && counts(&clients, &by_next));
         fs::write(&file, next.pem()).unwrap();
-        clients.look().unwrap();
+        clients.reload().unwrap();
         assert!(!counts(&clients, &by_former) && counts(&clients, &by_next));
         drop(file);
-        assert!(clients.look().is_err() && counts(&clients, &by_next));
+        assert!(clients.reload().is_err() && counts(&clients, &by_next));
     }
 }

@@ -34,7 +34,7 @@ impl Publisher {
             Err(error) => return Err(error.into()),
         };
         let edition = Edition { bundle: STANDARD.encode(&material.authorities), segment: None };
-        self.tell_callers(configurations, &[]);
+        self.allow_callers(configurations, &[]);
         let round = Round {
             existing: versions.keys().cloned().collect(),
             edition: &edition,
@@ -86,11 +86,11 @@ impl Publisher {
         }
         let now = (self.clock)();
         let missed = *self.memory.missed_since.get_or_insert(now) + GRACE;
-        let due = self.memory.missing_told.map_or(missed, |reported| missed.max(reported + REPEAT));
+        let due = self.memory.missing_reported.map_or(missed, |reported| missed.max(reported + REPEAT));
         if now < due {
             return self.wait_until(due);
         }
-        self.memory.missing_told = Some(now);
+        self.memory.missing_reported = Some(now);
         self.wait_until(now + REPEAT);
         warn!(reason, "an external issuer has not provided the certificates");
         if let Some(pod) = &self.settings.pod {

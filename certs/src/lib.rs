@@ -19,7 +19,7 @@
 //!   New entries come after that, once a call through the Service succeeds: readiness must not wait for
 //!   [`Status::registered`], since the Service routes to ready replicas only.
 //! - No error ends the process; the reason is in [`Status::reason`]. Where an external issuer lets us wait, an
-//!   Event on our own Pod tells it too.
+//!   Event on our own Pod reports it too.
 
 mod choices;
 mod clients;

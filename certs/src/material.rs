@@ -64,7 +64,7 @@ pub struct Material {
     pub certificate: String,
     /// Its key.
     pub key: String,
-    /// What stands in front of the paths that are registered, the one to publish first.
+    /// The prefix of the paths that are registered, the one to publish first.
     pub segments: String,
 }
 

@@ -20,7 +20,7 @@ const REPAIR_PAUSE: Duration = Duration::from_secs(2);
 pub(crate) struct Edition {
     /// The bundle, base64.
     pub(crate) bundle: String,
-    /// What stands in front of every path; `None` while what is registered stays.
+    /// The prefix of every path; `None` while what is registered stays.
     pub(crate) segment: Option<Segment>,
 }
 
@@ -42,7 +42,7 @@ pub(crate) struct PublisherMemory {
     /// Since when something is missing that the external issuer has to provide.
     pub(crate) missed_since: Option<Timestamp>,
     /// When an Event said last what is missing.
-    pub(crate) missing_told: Option<Timestamp>,
+    pub(crate) missing_reported: Option<Timestamp>,
     /// The users' choices in effect; `None` before the first pass.
     pub(crate) choices: Option<Choices>,
     /// Why their present text is not in effect.
@@ -78,7 +78,7 @@ impl PublisherMemory {
         since
     }
 
-    /// Notes that `object` was written for `edition`: whoever reads it has yet to see that.
+    /// Notes that `object` was written for `edition`: its readers have yet to see that.
     pub(crate) fn remember(&mut self, object: &str, edition: &Edition) {
         self.since = None;
         let known = self.written.get(object).is_some_and(|written| written.edition == *edition);

@@ -127,7 +127,7 @@ async fn review(peer: &Peer, address: &Address, path: &str) -> Result<(), CallEr
         // It serves the path, to callers who show the certificate of an API server.
         _ if status == StatusCode::UNAUTHORIZED => Ok(()),
         Ok(answer) if answer.response.uid == SELF_CHECK_UID => Ok(()),
-        // Nobody is told about the segment.
+        // The segment is not published.
         _ => Err(CallError::Unexpected {
             path: values::segment::split(path).1.to_owned(),
             detail: format!("{status} from {}:{}", address.0, address.1),
@@ -214,7 +214,7 @@ impl SelfCheck {
         let check = async {
             let peer = Peer::new(&self.bundle.load(), "localhost")?;
             let address = ("localhost".to_owned(), self.port);
-            // Any status counts: what is asked is whether TLS and the server stand.
+            // Any status counts: the question is whether TLS and the server work.
             peer.call(&address, "/healthz", None).await?;
             let Some(path) = review else { return Ok(()) };
             let path = self.callers.borrow().way_to(path);

@@ -2,6 +2,7 @@
 //! replica and has no leader: writes that are based on an old view are refused by the API server.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::future::ready;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -169,11 +170,18 @@ impl Publisher {
         let publishing = Arc::new(Publishing { publisher: Mutex::new(self), definitions });
         tokio::join!(
             watch_all(&client, &settings, &publishing.definitions),
-            queue::serve(QUEUE, (recorder, &queues), keys, publishing.clone(), event_sender("Publish")),
+            queue::serve(
+                QUEUE,
+                (recorder, &queues),
+                ready(()),
+                keys,
+                publishing.clone(),
+                event_sender("Publish")
+            ),
         );
     }
 
-    /// Tells what came of a pass. Gives when the next one is due, if nothing begins it before.
+    /// Says what came of a pass. Gives when the next one is due, if nothing begins it before.
     async fn settle(&mut self, outcome: Result<PassOutcome, PassError>) -> Result<Duration, Failed> {
         let reason = match &outcome {
             Ok(PassOutcome::Settled) => None,
@@ -209,7 +217,7 @@ impl Publisher {
         Some(Duration::try_from(wait).unwrap_or_default())
     }
 
-    /// Serves what is stored before anything else is looked at: a server that starts beside a stored
+    /// Serves what is stored before anything else is read: a server that starts beside a stored
     /// certificate and registered webhooks answers at once.
     async fn load(&mut self) -> Result<(), PassError> {
         if let Some(material) = self.read().await?.material {
@@ -251,7 +259,7 @@ impl Publisher {
             let content = self.read().await?;
             let stored = content.material.as_ref().map_or("", |material| &material.segments);
             let segments = Segment::parse_all(stored);
-            self.tell_callers(&configurations, &segments);
+            self.allow_callers(&configurations, &segments);
             let Some(material) = self.advance(&content, &configurations, None).await? else { continue };
             let text = self.published_bundle(&material, &configurations);
             let wanted = segments.first().copied();
@@ -317,7 +325,7 @@ impl Publisher {
         if let Some(pause) = pause.filter(|_| !paths.is_empty()) {
             return Err(PassOutcome::Paused(pause, format!("removed again by somebody: {names}")));
         }
-        // Of what changes alone any path tells.
+        // Any path shows that something changes.
         let any = endpoint::paths(&self.settings.gates).min().filter(|_| paths.is_empty());
         let asked = paths.iter().map(String::as_str).chain(any);
         let called =
@@ -351,8 +359,8 @@ impl Publisher {
         let now = (self.clock)();
         let stored = content.material.as_ref().map(|material| material.facts(&dns_name));
         let remembered = self.memory.material.as_ref().map(|material| material.facts(&dns_name));
-        let seen = self.own_authorities(configurations);
-        let authorities: Vec<Authority> = seen.iter().filter_map(material::authority).collect();
+        let observed = self.own_authorities(configurations);
+        let authorities: Vec<Authority> = observed.iter().filter_map(material::authority).collect();
         let step = rotation::next(
             &Observation {
                 stored: stored.as_ref(),
@@ -380,7 +388,7 @@ impl Publisher {
             (Step::Restore { .. }, _, Some(memory)) => memory.clone(),
             (_, material, _) => material.clone().unwrap_or_default(),
         };
-        let mut known = seen;
+        let mut known = observed;
         for material in [&content.material, &self.memory.material].into_iter().flatten() {
             known.extend(material::certificates(&material.authorities));
         }
@@ -427,7 +435,7 @@ impl Publisher {
     }
 
     /// Lets those call who may by what is registered, and by the `segments` of our own store.
-    pub(crate) fn tell_callers(&mut self, configurations: &Configurations, segments: &[Segment]) {
+    pub(crate) fn allow_callers(&mut self, configurations: &Configurations, segments: &[Segment]) {
         let live = self.calls(configurations);
         let again = self.memory.calls.see(live, self.settings.timing.uptake, (self.clock)());
         if let Some(again) = again {

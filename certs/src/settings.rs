@@ -37,7 +37,7 @@ pub struct CertificateSettings {
     pub registration: registration::Settings,
     /// Feature gates.
     pub gates: FeatureGates,
-    /// Plain paths are answered to whoever calls them: registrations that this server doesn't write need that.
+    /// Plain paths are answered for any caller: registrations that this server doesn't write need that.
     pub legacy_paths: bool,
     /// Name of our own Pod in the install namespace, for Events; `None` outside of a cluster.
     pub pod: Option<String>,

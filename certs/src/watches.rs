@@ -48,9 +48,9 @@ pub(crate) async fn watch_all(client: &Client, settings: &CertificateSettings, d
     let wake = &definitions.wake;
     let named = named.into_iter().map(async |(api, name)| {
         let versions = versions();
-        let seen = versions.sifted(|object| Some(version(object)));
+        let observed = versions.sifted(|object| Some(version(object)));
         let config = Config::default().fields(&format!("metadata.name={name}"));
-        tokio::join!(follow(api, config, &seen), wake.at_changes(&versions));
+        tokio::join!(follow(api, config, &observed), wake.at_changes(&versions));
     });
     tokio::join!(
         follow_all(&client, DEFINITIONS, definitions),

@@ -59,7 +59,7 @@ impl Collector for CacheSizes {
     }
 
     fn collect(&self) -> Vec<MetricFamily> {
-        // Whoever asks at the same time waits, or would see a part.
+        // A caller that asks at the same time waits, or would see a part.
         let mut caches = self.lock();
         self.gauge.reset();
         caches.retain(|cache| {

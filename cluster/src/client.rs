@@ -133,19 +133,19 @@ impl Peer<'_> {
 /// # Errors
 /// The configuration does not make a client, for example for lack of a certificate.
 pub fn connect(configuration: &Config, user_agent: &str) -> Result<Client, ConnectError> {
-    connect_with_patience(configuration, user_agent, SILENCE)
+    connect_with_timeout(configuration, user_agent, SILENCE)
 }
 
-/// [`connect`], with a client that gives a silent connection up after `patience`.
+/// [`connect`], with a client that gives a silent connection up after `timeout`.
 ///
 /// # Errors
 /// The configuration does not make a client.
-pub fn connect_with_patience(
+pub fn connect_with_timeout(
     configuration: &Config,
     user_agent: &str,
-    patience: Duration,
+    timeout: Duration,
 ) -> Result<Client, ConnectError> {
-    Client::try_from(prepared(configuration, user_agent, patience)).map_err(ConnectError::Client)
+    Client::try_from(prepared(configuration, user_agent, timeout)).map_err(ConnectError::Client)
 }
 
 /// Makes the clients of a process that counts what it asks of the API server.
@@ -166,19 +166,15 @@ impl Connector {
     /// # Errors
     /// The configuration does not make a client.
     pub fn connect(&self, user_agent: &str) -> Result<Client, ConnectError> {
-        self.connect_with_patience(user_agent, SILENCE)
+        self.connect_with_timeout(user_agent, SILENCE)
     }
 
-    /// A client that gives a silent connection up after `patience`.
+    /// A client that gives a silent connection up after `timeout`.
     ///
     /// # Errors
     /// The configuration does not make a client.
-    pub fn connect_with_patience(
-        &self,
-        user_agent: &str,
-        patience: Duration,
-    ) -> Result<Client, ConnectError> {
-        self.build(prepared(&self.configuration, user_agent, patience))
+    pub fn connect_with_timeout(&self, user_agent: &str, timeout: Duration) -> Result<Client, ConnectError> {
+        self.build(prepared(&self.configuration, user_agent, timeout))
     }
 
     /// A client that asks once: where the API server says to try again later, the caller decides whether to.
@@ -212,18 +208,18 @@ pub fn metadata_only(client: Client) -> Client {
     Client::new(service, namespace)
 }
 
-fn prepared(configuration: &Config, user_agent: &str, patience: Duration) -> Config {
+fn prepared(configuration: &Config, user_agent: &str, timeout: Duration) -> Config {
     let mut configuration = configuration.clone();
     // A host that vanishes in the middle of an answer must not hold anybody forever.
-    configuration.connect_timeout = Some(CONNECT.min(patience));
-    configuration.read_timeout = Some(patience);
+    configuration.connect_timeout = Some(CONNECT.min(timeout));
+    configuration.read_timeout = Some(timeout);
     if let Ok(value) = http::HeaderValue::from_str(user_agent) {
         configuration.headers.push((http::header::USER_AGENT, value));
     }
     configuration
 }
 
-/// The message of the API server where it sent one, else the client's own. It does not tell how webhooks are called.
+/// The message of the API server where it sent one, else the client's own. It does not say how webhooks are called.
 pub fn message(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) => without_segments(&status.message),

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::time::{DelayQueue, delay_queue};
 
-/// The longest pause: the queue panics where one ends in some years. A key that is due too early is only looked at once
+/// The longest pause: the queue panics where one ends in some years. A key that is due too early is only checked once
 /// more.
 const LONGEST: Duration = Duration::from_secs(24 * 3600);
 

@@ -1,7 +1,7 @@
 //! How the API server serves kinds that nobody knew beforehand, and their objects.
 //!
-//! Kinds are told by group and kind: the version that somebody names is tried first, and where it does not serve the kind
-//! another one of the group does.
+//! Kinds are identified by group and kind: the version that somebody names is tried first, and where it does not serve
+//! the kind another one of the group does.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};

@@ -29,7 +29,7 @@ pub struct Settings {
     pub lease_duration: Duration,
     /// How long after its last renewal a leader stops; shorter than the Lease holds.
     pub renew_deadline: Duration,
-    /// Pause between two looks at the Lease, and before a renewal that failed is tried again.
+    /// Pause between two reads of the Lease, and before a renewal that failed is tried again.
     pub retry_period: Duration,
 }
 
@@ -45,9 +45,12 @@ pub struct Election {
 pub enum End {
     /// It was given up, or failed.
     Resigned,
-    /// The Lease went back to an earlier state: etcd was restored from a backup. What else was seen of the cluster may be
-    /// of a later state too, and watches do not tell.
-    Restored,
+    /// The Lease went back to an earlier state: etcd was restored from a backup. What else was observed in the cluster
+    /// may be of a later state too, and watches do not show it.
+    Restored {
+        /// As far as this replica knows it led until then.
+        led: bool,
+    },
 }
 
 /// Longest time for giving the Lease up.
@@ -75,6 +78,7 @@ pub fn run(client: Client, settings: Settings) -> Election {
         observation: Observation::default(),
         newest: 0,
         held: None,
+        led: false,
     };
     Election { leading, task: tokio::spawn(candidate.campaign(sender)) }
 }
@@ -84,10 +88,12 @@ struct Candidate {
     settings: Settings,
     started: Instant,
     observation: Observation,
-    /// The newest version of the Lease that was seen.
+    /// The newest version of the Lease that was observed.
     newest: u64,
     /// Our Lease, and until when it makes us the leader.
     held: Option<(Lease, Instant)>,
+    /// Nobody is known to have held the Lease after us.
+    led: bool,
 }
 
 impl Candidate {
@@ -108,7 +114,7 @@ impl Candidate {
             if let Err(error) = result {
                 if matches!(error, LeaseError::Restored { .. }) {
                     error!(%error, "the election ends");
-                    return End::Restored;
+                    return End::Restored { led: self.led };
                 }
                 warn!(%error, "the Lease can't be held, will be tried again");
             }
@@ -158,6 +164,7 @@ impl Candidate {
             Step::Wait => {
                 debug!(holder = lease.spec.holder_identity, "another replica leads");
                 self.held = None;
+                self.led = false;
                 Ok(())
             }
             step => self.write(&lease, step).await,
@@ -190,6 +197,7 @@ impl Candidate {
 
     fn won(&mut self, text: &str, sent: Instant) -> Result<(), LeaseError> {
         self.held = Some((self.read(text)?, sent + self.settings.renew_deadline));
+        self.led = true;
         Ok(())
     }
 
@@ -198,7 +206,7 @@ impl Candidate {
         let lease: Lease = serde_json::from_str(text)?;
         if let Ok(version) = lease.metadata.resource_version.parse() {
             if version < self.newest {
-                return Err(LeaseError::Restored { version, seen: self.newest });
+                return Err(LeaseError::Restored { version, observed: self.newest });
             }
             self.newest = version;
         }
@@ -265,8 +273,8 @@ enum LeaseError {
     Unreadable(#[from] serde_json::Error),
     #[error("no answer in time")]
     Slow,
-    #[error("etcd was restored from a backup: the Lease has version {version} after {seen}")]
-    Restored { version: u64, seen: u64 },
+    #[error("etcd was restored from a backup: the Lease has version {version} after {observed}")]
+    Restored { version: u64, observed: u64 },
 }
 
 #[cfg(test)]
@@ -328,6 +336,7 @@ mod tests {
             observation: Observation::default(),
             newest: 0,
             held: None,
+            led: false,
         };
         candidate.release(&serde_json::from_value(state("7", IDENTITY)).unwrap()).await;
         drop(candidate);
@@ -340,21 +349,21 @@ mod tests {
         assert_eq!(named("another").await, ["7"]);
     }
 
-    /// How the election ends where the Lease of another one has these versions, one after the other.
-    async fn end(versions: [&'static str; 3]) -> End {
+    /// How the election ends where the Lease has this holder and these versions, one after the other.
+    async fn end(holder: &'static str, versions: [&'static str; 3]) -> End {
         let mut versions = versions.into_iter();
-        let (seen, mut is_over) = watch::channel(false);
+        let (observed, mut is_over) = watch::channel(false);
         let service = tower::service_fn(move |_: Request<Body>| {
             let version = versions.next();
-            seen.send_replace(version.is_none());
-            let body = state(version.unwrap_or("99"), "another").to_string();
+            observed.send_replace(version.is_none());
+            let body = state(version.unwrap_or("99"), holder).to_string();
             std::future::ready(Ok::<_, std::convert::Infallible>(Response::new(Body::from(
                 body.into_bytes(),
             ))))
         });
         let mut election = run(Client::new(service, "default"), settings());
         tokio::select! {
-            changed = election.leading.changed() => assert!(changed.is_err(), "it never leads"),
+            () = async { while election.leading.changed().await.is_ok() {} } => {}
             // Otherwise the server went with the election.
             Ok(_) = is_over.wait_for(|over| *over) => {}
         }
@@ -363,7 +372,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_lease_that_goes_back_ends_the_election() {
-        assert_eq!(end(["7", "8", "8"]).await, End::Resigned);
-        assert_eq!(end(["9", "10", "9"]).await, End::Restored);
+        assert_eq!(end("another", ["7", "8", "8"]).await, End::Resigned);
+        assert_eq!(end("another", ["9", "10", "9"]).await, End::Restored { led: false });
+        assert_eq!(end("", ["9", "10", "8"]).await, End::Restored { led: true });
     }
 }

@@ -20,7 +20,7 @@ use thiserror::Error;
 /// The cause that the API server names where a namespace is being deleted.
 const NAMESPACE_TERMINATING: &str = "NamespaceTerminating";
 
-/// A request that failed. It prints what the API server said; [`ApiError::request`] tells what it was asked.
+/// A request that failed. It prints what the API server said; [`ApiError::request`] says what it was asked.
 #[derive(Debug, Error)]
 #[error("{}", crate::client::message(.source))]
 pub struct ApiError {
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_are_told_apart() {
+    fn answers_are_distinguished() {
         for (code, reason, cause, expected, retry, may_have_acted) in [
             (404, "NotFound", "", ErrorReason::NotFound, Retry::Now, false),
             (409, "AlreadyExists", "", ErrorReason::AlreadyExists, Retry::Now, false),

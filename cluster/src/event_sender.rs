@@ -6,7 +6,7 @@ use values::event::Event;
 
 use crate::events::{Recorder, Severity};
 
-/// Events that may wait to be written. More are dropped: they report what can be seen.
+/// Events that may wait to be written. More are dropped: they report what the objects show too.
 const WAITING: usize = 4096;
 
 /// Where a controller leaves its Events.
@@ -32,11 +32,11 @@ pub fn event_sender(action: &'static str) -> (EventSender, mpsc::Receiver<Pendin
 
 impl EventSender {
     /// Has an Event about `object` written; where too many wait, it is dropped.
-    pub fn tell(&self, object: ObjectReference, event: Event) {
+    pub fn record(&self, object: ObjectReference, event: Event) {
         drop(self.events.try_send(PendingEvent { action: self.action, object, event }));
     }
 
-    /// Tells that `controller` panicked at `object`.
+    /// Says that `controller` panicked at `object`.
     pub fn tell_panic(&self, object: ObjectReference, controller: &str, panic: &str) {
         let message = format!(
             "A defect of {controller}: {panic}. This object is tried again after pauses that grow; others are \

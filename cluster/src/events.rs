@@ -132,7 +132,7 @@ impl Recorder {
     ) {
         let is_long = |text: &Option<String>| text.as_ref().is_some_and(|text| text.len() > LONGEST_NAME);
         if [&object.namespace, &object.name, &object.uid].into_iter().any(is_long) {
-            // There is no such object of which anybody could be told.
+            // There is no such object to which an Event could belong.
             return;
         }
         note.truncate(note.floor_char_boundary(NOTE));

@@ -8,7 +8,7 @@ use std::sync::Once;
 use futures::FutureExt;
 
 thread_local! {
-    /// Where this thread panicked last: only the hook is told.
+    /// Where this thread panicked last: only the hook gets that.
     static PLACE: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_panic_is_told_with_its_place() {
+    async fn a_panic_is_reported_with_its_place() {
         let panicked = contained::<()>(async { panic!("boom {}", 1) }).await.unwrap_err();
         assert_eq!(panicked.message, "boom 1");
         assert!(panicked.place.contains("panics.rs:"), "{}", panicked.place);

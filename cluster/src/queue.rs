@@ -11,6 +11,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt::{Debug, Display};
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -103,33 +104,39 @@ struct Queue<K> {
     failures: BTreeMap<K, u32>,
 }
 
-/// Reconciles the keys that arrive on `keys`, and writes the Events that are left with `event_sender`. Ends never, as
-/// long as the sender of keys is there.
+/// Reconciles the keys that arrive on `keys` once `ready` has ended, and writes the Events that are left with
+/// `event_sender`. Never returns as long as the sender of keys is there.
 pub async fn serve<R: Reconciler>(
     settings: QueueSettings,
     (recorder, metrics): (Recorder, &QueueMetrics),
+    ready: impl Future<Output = ()>,
     keys: mpsc::UnboundedReceiver<R::Key>,
     reconciler: Arc<R>,
     (event_sender, mut reported): (EventSender, mpsc::Receiver<PendingEvent>),
 ) {
-    let work = async move { run(settings, metrics, &event_sender, keys, reconciler).await };
+    let work = async move { run(settings, metrics, &event_sender, ready, keys, reconciler).await };
     tokio::join!(work, event_sender::write(&recorder, &mut reported));
 }
 
-/// Reconciles the keys that arrive on `keys` until its senders are gone and everything is done.
+/// Reconciles the keys that arrive on `keys` until its senders are gone and everything is done. It begins once `ready`
+/// has ended; keys are taken in before, so that a list of all objects leaves each key once.
 pub async fn run<R: Reconciler>(
     settings: QueueSettings,
     metrics: &QueueMetrics,
     event_sender: &EventSender,
+    ready: impl Future<Output = ()>,
     mut keys: mpsc::UnboundedReceiver<R::Key>,
     reconciler: Arc<R>,
 ) {
     let mut queue: Queue<R::Key> = Queue::new();
     let mut workers: JoinSet<Outcome<R::Error>> = JoinSet::new();
     metrics.set_workers(settings.name, settings.workers);
-    let mut open = true;
+    let observed = Observed { metrics, name: settings.name };
+    let mut ready = pin!(ready);
+    let (mut open, mut begun) = (true, false);
     while open || !queue.is_idle() {
-        while workers.len() < settings.workers
+        while begun
+            && workers.len() < settings.workers
             && let Some((key, waited)) = queue.take()
         {
             metrics.taken(settings.name, waited);
@@ -138,12 +145,10 @@ pub async fn run<R: Reconciler>(
             let work = async move { contained(reconciler.reconcile(&taken)).await };
             queue.running.insert(workers.spawn(work).id(), (key, Instant::now()));
         }
-        metrics.observe(
-            settings.name,
-            queue.ready.len(),
-            queue.running.values().map(|(_, since)| since.elapsed()),
-        );
+        let running = queue.running.values().map(|(_, since)| since.elapsed());
+        metrics.observe(observed.name, queue.ready.len(), running);
         tokio::select! {
+            () = &mut ready, if !begun => begun = true,
             key = keys.recv(), if open => match key {
                 Some(key) => {
                     metrics.added(settings.name);
@@ -178,6 +183,18 @@ pub async fn run<R: Reconciler>(
             // Work that hangs wakes nobody, and must show all the same.
             () = sleep(OBSERVATION), if !workers.is_empty() => {}
         }
+    }
+}
+
+/// The measures of a queue: once it is dropped it has nothing to do any more.
+struct Observed<'a> {
+    metrics: &'a QueueMetrics,
+    name: &'static str,
+}
+
+impl Drop for Observed<'_> {
+    fn drop(&mut self) {
+        self.metrics.observe(self.name, 0, std::iter::empty());
     }
 }
 
@@ -277,6 +294,7 @@ mod tests {
     use super::*;
     use crate::ApiError;
     use kit::double as fake;
+    use std::future::ready;
     use std::sync::Mutex;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use tokio::time::timeout;
@@ -328,7 +346,7 @@ mod tests {
         W: Future<Output = Result<Next, String>> + Send + 'static,
     {
         let (event_sender, _told) = event_sender::event_sender("Reconcile");
-        super::run(settings, metrics, &event_sender, keys, Arc::new(Closure(reconcile))).await;
+        super::run(settings, metrics, &event_sender, ready(()), keys, Arc::new(Closure(reconcile))).await;
     }
 
     fn metrics() -> QueueMetrics {
@@ -356,6 +374,25 @@ mod tests {
         .await;
         // The second add arrives while the first is in progress: invariant 2 allows two, never more.
         assert!((1..=2).contains(&count.load(Ordering::SeqCst)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn keys_wait_once_each_until_the_first_reconcile_may_begin() {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        for key in [1, 2, 1, 2, 1] {
+            sender.send(key).unwrap();
+        }
+        drop(sender);
+        let (begin, reconciled) = (Instant::now(), Arc::new(Mutex::new(Vec::new())));
+        let noted = reconciled.clone();
+        let reconcile = move |key: i32| {
+            noted.lock().unwrap().push((key, begin.elapsed()));
+            std::future::ready(Ok::<_, String>(Next::Done))
+        };
+        let (event_sender, _told) = event_sender::event_sender("Reconcile");
+        let listed = sleep(Duration::from_secs(1));
+        super::run(SETTINGS, &metrics(), &event_sender, listed, receiver, Arc::new(Closure(reconcile))).await;
+        assert_eq!(*reconciled.lock().unwrap(), [1, 2].map(|key| (key, Duration::from_secs(1))));
     }
 
     #[tokio::test(start_paused = true)]
@@ -524,7 +561,7 @@ mod tests {
         });
         let (event_sender, mut reported) = event_sender::event_sender("Reconcile");
         let recorder = Recorder::new(client, settings.name, None);
-        let work = super::run(settings, &metrics, &event_sender, keys, Arc::new(reconcile));
+        let work = super::run(settings, &metrics, &event_sender, ready(()), keys, Arc::new(reconcile));
         let work = async { tokio::join!(work, event_sender::write(&recorder, &mut reported)) };
         drop(timeout(Duration::from_secs(1), work).await);
         assert_eq!(*done.lock().unwrap(), [0, 1, 2, 4, 5, 6, 7, 8, 9]);
@@ -570,7 +607,7 @@ mod tests {
         let registry = prometheus::Registry::new();
         let metrics = QueueMetrics::register(&registry).unwrap();
         let reconciler = Arc::new(InNamespaceThatEnds(client, AtomicUsize::new(0)));
-        let work = super::run(SETTINGS, &metrics, &event_sender, keys, reconciler.clone());
+        let work = super::run(SETTINGS, &metrics, &event_sender, ready(()), keys, reconciler.clone());
         drop(timeout(Duration::from_secs(3600), work).await);
         assert_eq!(reconciler.1.load(Ordering::SeqCst), 1);
         assert!(reported.try_recv().is_err(), "no Event");

@@ -34,7 +34,7 @@ impl Requests {
         Ok(Self { by_answer, by_resource })
     }
 
-    /// Counts what goes to `host`.
+    /// Counts the requests to `host`.
     pub(crate) fn layer(&self, host: String) -> RequestsLayer {
         RequestsLayer { requests: self.clone(), host }
     }

@@ -30,9 +30,9 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 /// Longest time for the answer to a write. What it records holds from when it was sent; later, what has become of it is
 /// read, and written anew where it is old.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(2);
-/// How often a state is looked at that others change all the time, or that the API server does not show.
+/// How often a state is read that others change all the time, or that the API server does not show.
 const ATTEMPTS: u32 = 12;
-/// The pause before it is looked at again, doubled each time.
+/// The pause before it is read again, doubled each time.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(500));
 
 /// Why a claim was not decided.
@@ -250,7 +250,7 @@ fn parse(text: String) -> Result<Raw, ReservationError> {
     Raw::parse(text).map_err(|error| ReservationError::Object(Arc::new(error)))
 }
 
-/// Another state, no object any more, or no clear answer: what is so is seen in what is read next.
+/// Another state, no object any more, or no clear answer: the next read shows which of them it is.
 fn is_worth_another_try(error: &ReservationError) -> bool {
     match error {
         ReservationError::Api(error) => {

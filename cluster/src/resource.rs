@@ -102,7 +102,7 @@ impl<'a> Resource<'a> {
         self.root().name(self.plural)
     }
 
-    /// The objects of a namespace. An empty name stands for a cluster-scoped kind.
+    /// The objects of a namespace. An empty name means a cluster-scoped kind.
     pub fn namespaced(self, namespace: &str) -> Path {
         if namespace.is_empty() {
             return self.all();
@@ -148,7 +148,7 @@ pub fn encoded(text: &str) -> String {
     encoded
 }
 
-/// Whether there can be something at `path`. The API server decodes a path before it looks at its segments, so encoding
+/// Whether there can be something at `path`. The API server decodes a path before it reads its segments, so encoding
 /// alone would let `../secrets/x` through; and an object without a name is the collection.
 pub(crate) fn names_something(path: &str) -> bool {
     let path = path.split('?').next().unwrap_or_default();
@@ -168,7 +168,7 @@ impl Path {
         Self(format!("{self}/{}", encoded(name)))
     }
 
-    /// A part of the object, such as `status`; an empty one stands for the object itself.
+    /// A part of the object, such as `status`; an empty one means the object itself.
     #[must_use]
     pub fn subresource(&self, part: &str) -> Self {
         if part.is_empty() { self.clone() } else { self.name(part) }

@@ -10,9 +10,9 @@
 //! This takes the place of the reference's expectations
 //! (docs/behaviour/in-place-update.md#own-writes-and-retries). Invariants:
 //! 1. An older state never takes the place of a newer one: once [`Store::written`] has taken in what a
-//!    write returned, no reader sees a state from before that write, whatever the watch still has to tell.
-//! 2. What the watch has told to be gone does not come back by the late answer to a write.
-//! 3. A list tells what exists: it replaces everything but what was written while it was in progress, and of
+//!    write returned, no reader sees a state from before that write, whatever the watch still has to deliver.
+//! 2. What the watch has reported as gone does not come back by the late answer to a write.
+//! 3. A list says what exists: it replaces everything but what was written while it was in progress, and of
 //!    that what it should have shown. So the versions of an API server that was set back to an older state
 //!    are believed.
 //! 4. Subscribers hear of every change once, in order. They never block the store.
@@ -122,7 +122,7 @@ impl Version {
 }
 
 impl<T: Send + Sync> Store<T> {
-    /// A store without groups. `identity` tells an object and this state of it from all others.
+    /// A store without groups. `identity` distinguishes an object and this state of it from all others.
     pub fn new(identity: fn(&T) -> Identity<'_>) -> Self {
         Self::grouped(identity, |_| Vec::new())
     }
@@ -261,7 +261,7 @@ impl<T: Send + Sync, G: Clone + Eq + Hash + Send> Store<T, G> {
     }
 
     /// Takes in what the answer to a request of our own said: the object is gone that had this version. How far
-    /// the watch has come it does not tell.
+    /// the watch has come it does not show.
     pub fn deleted(&self, key: &Key, resource_version: &str) {
         self.lock().forget(key, Version(resource_version.parse().unwrap_or_default()));
     }
@@ -348,7 +348,7 @@ impl<T, G: Clone + Eq + Hash> State<T, G> {
                 self.groups.entry(group).or_default().insert(slot);
             }
         }
-        self.tell(&Change { old, new: Some(object) });
+        self.notify(&Change { old, new: Some(object) });
         slot
     }
 
@@ -369,7 +369,7 @@ impl<T, G: Clone + Eq + Hash> State<T, G> {
     fn remove(&mut self, slot: u32) {
         let Some(object) = self.slots.take(slot) else { return };
         self.leave(slot, (self.groups_of)(&object));
-        self.tell(&Change { old: Some(object), new: None });
+        self.notify(&Change { old: Some(object), new: None });
     }
 
     fn leave(&mut self, slot: u32, groups: Vec<G>) {
@@ -383,7 +383,7 @@ impl<T, G: Clone + Eq + Hash> State<T, G> {
         }
     }
 
-    fn tell(&mut self, change: &Change<T>) {
+    fn notify(&mut self, change: &Change<T>) {
         self.subscribers.retain(|subscriber| subscriber.send(change.clone()).is_ok());
     }
 }

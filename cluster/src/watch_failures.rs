@@ -1,4 +1,4 @@
-//! Failures of a watch, told so that they stand out only where something is wrong.
+//! Failures of a watch, reported so that they are noticed only where something is wrong.
 
 use std::fmt::Display;
 use std::time::Duration;

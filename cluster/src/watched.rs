@@ -6,6 +6,7 @@ use api::Raw;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::{ApiResource, Resource};
 use serde::de::{Deserialize, Deserializer, Error};
+use values::json;
 
 /// An object of any kind whose JSON is kept as it came.
 #[derive(Clone, Debug)]
@@ -55,7 +56,7 @@ impl<'de> Deserialize<'de> for WatchedObject {
         }
 
         let raw = Raw::deserialize(deserializer)?;
-        let object: Object<'_> = serde_json::from_str(raw.get()).map_err(D::Error::custom)?;
+        let object: Object<'_> = json::from_str(raw.get()).map_err(D::Error::custom)?;
         let metadata = ObjectMeta {
             name: Some(object.metadata.name.into_owned()),
             namespace: object.metadata.namespace.map(Cow::into_owned),

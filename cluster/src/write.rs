@@ -79,8 +79,8 @@ pub fn deletion(uid: &str, resource_version: Option<&str>) -> String {
     )
 }
 
-/// Options for a delete of just this object, in this state where one is named, after which what it owns goes too. Jobs would
-/// leave their Pods behind.
+/// Options for a delete of just this object, in this state where one is named, after which what it owns is deleted too.
+/// Jobs would leave their Pods behind.
 pub fn background_deletion(uid: &str, resource_version: Option<&str>) -> String {
     let options = deletion(uid, resource_version);
     let members = options.strip_prefix('{').unwrap_or_default();
@@ -88,7 +88,7 @@ pub fn background_deletion(uid: &str, resource_version: Option<&str>) -> String 
 }
 
 /// The answer to a write; `None` where the object is gone or in another state than the write names, of which its watch
-/// tells. A deletion need not be repeated then.
+/// shows. A deletion need not be repeated then.
 ///
 /// # Errors
 /// The API server refuses for another reason, or can't be reached.
@@ -133,12 +133,12 @@ async fn send(client: &Client, path: &str, request: Builder, body: String) -> Re
     if !names_something(path) {
         return Err(ApiError::no_such_name(&method));
     }
-    let patience = if method == Method::GET { TIMEOUT } else { WRITE_TIMEOUT };
+    let timeout = if method == Method::GET { TIMEOUT } else { WRITE_TIMEOUT };
     let request = request.body(body.into_bytes()).map_err(|error| failed(kube::Error::HttpError(error)))?;
-    match tokio::time::timeout(patience, client.request_text(request)).await {
+    match tokio::time::timeout(timeout, client.request_text(request)).await {
         Ok(answer) => answer.map_err(failed),
         Err(_) => {
-            let silence = format!("no answer from the API server within {patience:?}");
+            let silence = format!("no answer from the API server within {timeout:?}");
             Err(failed(kube::Error::Service(silence.into())))
         }
     }

@@ -10,7 +10,7 @@ pub(crate) fn runtime<'r>(runtimes: &'r [Runtime], name: &str) -> Option<&'r Run
     runtimes.iter().find(|runtime| runtime.name() == name)
 }
 
-/// The containers of a Pod. When they were started is not among what a list tells: see [`learn_start`].
+/// The containers of a Pod. A list does not contain when they were started: see [`learn_start`].
 pub(crate) async fn of_pod(runtime: &Runtime, uid: &str) -> Result<Vec<RuntimeContainer>, CriError> {
     Ok(runtime.containers_of(uid).await?.into_iter().map(read).collect())
 }

@@ -23,7 +23,7 @@ pub(crate) enum AgentError {
     /// The API server's answer is not what it should be.
     #[error("the answer to a write is not understood: {0}")]
     Answer(#[from] serde_json::Error),
-    /// A container does not tell its variables.
+    /// The variables of a container can't be read.
     #[error("container {0} does not tell its variables")]
     Silent(String),
 }

@@ -31,11 +31,11 @@ use crate::pods::{Pods, key};
 #[cfg(test)]
 mod tests;
 
-/// Pause between two looks at the containers of Pods that end.
+/// Pause between two checks of the containers of Pods that end.
 const LOOK: Duration = Duration::from_millis(200);
-/// How long a hook has to take in what it is told.
+/// How long a hook has to accept a message.
 const ANSWER: Duration = Duration::from_secs(3);
-/// The most hooks that are told something at a time.
+/// The most hooks that get a message at a time.
 const CALLS: usize = 16;
 
 /// What the agent needs to order the end of containers.
@@ -77,7 +77,7 @@ struct Agent {
     began: Instant,
     /// The Pods that end in an order.
     ends: HashMap<Key, Followed>,
-    /// What hooks are told next.
+    /// The next messages to hooks.
     holds: VecDeque<Call>,
     releases: VecDeque<Call>,
     calls: FuturesUnordered<BoxFuture<'static, Answer>>,
@@ -90,7 +90,7 @@ struct Followed {
     end: End,
 }
 
-/// What one hook is told.
+/// A message to one hook.
 struct Call {
     key: Key,
     runtime: Runtime,
@@ -117,7 +117,7 @@ impl Agent {
                     None => return,
                 },
                 Some(answer) = self.calls.next() => self.answered(&answer),
-                _ = looks.tick(), if !self.ends.is_empty() => self.look().await,
+                _ = looks.tick(), if !self.ends.is_empty() => self.check().await,
             }
             self.call();
         }
@@ -155,7 +155,7 @@ impl Agent {
                 return;
             }
         };
-        // A Pod that is deleted early does not tell its runtime yet: most nodes have one.
+        // A Pod that is deleted early does not show its runtime yet: most nodes have one.
         let found = match (runtime(pod), &*self.runtimes) {
             (Some(name), runtimes) => containers::runtime(runtimes, name),
             (None, [only]) => Some(only),
@@ -168,7 +168,7 @@ impl Agent {
     }
 
     /// Looks at the containers of all Pods that end, by one list of each runtime that has some.
-    async fn look(&mut self) {
+    async fn check(&mut self) {
         let runtimes = self.runtimes.clone();
         for runtime in runtimes.iter() {
             if self.ends.values().all(|followed| followed.runtime.name() != runtime.name()) {
@@ -206,7 +206,7 @@ impl Agent {
             holds.extend(step.holds.into_iter().map(|mark| call(mark, false)));
             releases.extend(step.releases.into_iter().map(|mark| call(mark, true)));
             for settled in step.settled {
-                tell(metrics, event_sender, pod, settled);
+                record(metrics, event_sender, pod, settled);
             }
             !step.is_over
         });
@@ -235,12 +235,12 @@ impl Agent {
             return end.held(&answer.container, answer.succeeded, now);
         }
         if let Some(settled) = end.reported(&answer.container, answer.succeeded, now) {
-            tell(&self.metrics, &self.event_sender, pod, settled);
+            record(&self.metrics, &self.event_sender, pod, settled);
         }
     }
 }
 
-fn tell(
+fn record(
     metrics: &Metrics,
     event_sender: &EventSender,
     pod: &ObservedPod,
@@ -249,6 +249,6 @@ fn tell(
     metrics.released(outcome);
     if let Some(event) = event {
         let metadata = &pod.metadata;
-        event_sender.tell(about_in(&metadata.namespace, "v1", "Pod", &metadata.name, &metadata.uid), event);
+        event_sender.record(about_in(&metadata.namespace, "v1", "Pod", &metadata.name, &metadata.uid), event);
     }
 }

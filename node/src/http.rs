@@ -1,5 +1,5 @@
 //! One GET request to a container, as the kubelet sends it (docs/behaviour/node-agent.md#http-requests): over a
-//! connection of its own, through no proxy, without a look at the certificate.
+//! connection of its own, through no proxy, without checking the certificate.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
 //! Serves the NodeImage of the node (docs/behaviour/node-agent.md#tasks): one loop follows it, keeps one worker for
-//! each open task, and writes the status when there is something to tell.
+//! each open task, and writes the status when there is something to report.
 
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
@@ -59,7 +59,7 @@ pub struct Images {
     pub synced: Arc<AtomicBool>,
 }
 
-/// A worker, and where it is told what is asked for.
+/// A worker, and the channel for its requests.
 struct Running {
     handle: AbortHandle,
     key: Key,
@@ -72,7 +72,7 @@ struct Agent {
     tasks: Tasks,
     workers: HashMap<Worker, Running>,
     running: JoinSet<()>,
-    tell: mpsc::Sender<Outcome>,
+    outcomes: mpsc::Sender<Outcome>,
     event_sender: EventSender,
 }
 
@@ -80,7 +80,7 @@ struct Agent {
 pub async fn run(images: Images) {
     let Images { client, token, providers, records, node, runtime, most, metrics, synced } = images;
     let own = Own::new(client.clone(), NODE_IMAGES, &node, synced);
-    let (tell, mut reported) = mpsc::channel(WAITING);
+    let (outcomes, mut reported) = mpsc::channel(WAITING);
     let (event_sender, mut events) = event_sender("PullImage");
     let secrets = Secrets::new(client.clone(), token);
     let recorder = Recorder::new(client, "kruise-daemon-imagepuller", Some(node));
@@ -99,7 +99,7 @@ pub async fn run(images: Images) {
         tasks: Tasks::default(),
         workers: HashMap::new(),
         running: JoinSet::new(),
-        tell,
+        outcomes,
         event_sender,
     };
     agent.running.spawn(async move { write(&recorder, &mut events).await });
@@ -130,7 +130,7 @@ impl Agent {
             about_in(&owner.namespace, &owner.api_version, &owner.kind, &owner.name, &owner.uid)
         });
         for object in std::iter::once(own).chain(owners) {
-            self.event_sender.tell(object, event.clone());
+            self.event_sender.record(object, event.clone());
         }
     }
 
@@ -152,8 +152,14 @@ impl Agent {
                     let terms = task.pull_policy.clone();
                     let is_doubtful = node.is_some_and(|node| is_doubtful(node, &key.image, &key.tag));
                     let (sender, image) = watch::channel(image);
-                    let work =
-                        Work { worker, tell: self.tell.clone(), key: key.clone(), image, terms, is_doubtful };
+                    let work = Work {
+                        worker,
+                        outcomes: self.outcomes.clone(),
+                        key: key.clone(),
+                        image,
+                        terms,
+                        is_doubtful,
+                    };
                     let handle = self.running.spawn(serve(self.tools.clone(), work));
                     self.workers.insert(worker, Running { handle, key, image: sender });
                 }

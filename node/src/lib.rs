@@ -11,7 +11,7 @@
 //!     '-- looks    what is known of the containers that are probed
 //!   own          the NodeImage and the NodePodProbe: as they are, and the writes of their status
 //!   recreate     carries out ContainerRecreateRequests
-//!   meta         tells containers what only the runtime knows
+//!   meta         reports of containers what only the runtime knows
 //!     |-- stop      stops one container; containers  those of the runtimes, as the planner knows them
 //!     '-- error     why work failed
 //!   exit_order   has the containers of a Pod end in their order

@@ -1,6 +1,7 @@
 //! Tells the containers of Pods what only the runtime knows, and restarts those that show old labels or annotations
-//! (docs/behaviour/in-place-update.md#how-the-node-agent-reports). What is told is decided by `agent::meta`.
+//! (docs/behaviour/in-place-update.md#how-the-node-agent-reports). `agent::meta` decides what is reported.
 
+use std::future::ready;
 use std::mem::take;
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,9 +37,9 @@ const REPORTS: QueueSettings = QueueSettings { name: "runtime_container_meta", w
 const RESTARTS: QueueSettings = QueueSettings { name: "runtime_container_meta_restarter", workers: 10 };
 /// How long changes of a Pod are waited for, which come several at a time.
 const GATHER: Duration = Duration::from_secs(1);
-/// Pause before a Pod is looked at again that had changed when it was to be written to.
+/// Pause before a Pod is reconciled again that had changed when it was to be written to.
 const RETRY_DELAY: Duration = Duration::from_millis(200);
-/// How long a container has to tell its variables.
+/// How long a container has to print its variables.
 const QUESTION: Duration = Duration::from_secs(3);
 /// How long before a restart: the update of the Pod continues meanwhile.
 const BEFORE_RESTART: Duration = Duration::from_secs(3);
@@ -106,6 +107,7 @@ pub async fn run(meta: Meta) {
         queue::serve(
             REPORTS,
             (recorder.clone(), &queues),
+            ready(()),
             due,
             Arc::new(reporter),
             event_sender::event_sender("Report")
@@ -113,6 +115,7 @@ pub async fn run(meta: Meta) {
         queue::serve(
             RESTARTS,
             (recorder, &queues),
+            ready(()),
             restarts_due,
             Arc::new(restarter),
             (event_sender, reported)
@@ -133,8 +136,8 @@ impl Reconciler for Reporter {
         let name = runtime(&pod);
         let runtime = name.and_then(|name| containers::runtime(&self.runtimes, name));
         let (Some(name), Some(runtime)) = (name, runtime) else { return Ok(Next::Done) };
-        let seen = containers::of_pod(runtime, &pod.metadata.uid).await?;
-        let mut report = Report::new(&pod, name, &seen, self.with_environment);
+        let observed = containers::of_pod(runtime, &pod.metadata.uid).await?;
+        let mut report = Report::new(&pod, name, &observed, self.with_environment);
         let mut silent = None;
         for unknown in take(&mut report.unknown) {
             match variables(runtime, &unknown).await {
@@ -161,7 +164,7 @@ impl Reconciler for Reporter {
 }
 
 impl Reporter {
-    /// Writes to a Pod; gives when to look again where it could not be.
+    /// Writes to a Pod; gives when to reconcile again where it could not be.
     async fn write(
         &self,
         key: &Key,
@@ -175,7 +178,7 @@ impl Reporter {
                 self.pods.patched(ObservedPod::read(&after)?);
                 Ok(None)
             }
-            // The watch tells that it is gone.
+            // The watch says that it is gone.
             Err(error) if error.reason() == ErrorReason::NotFound => Ok(Some(Next::Done)),
             Err(error) if error.retry() == Retry::Now => Ok(Some(Next::After(RETRY_DELAY))),
             Err(error) => Err(error.into()),

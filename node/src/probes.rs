@@ -1,5 +1,5 @@
 //! Runs the probes of the NodePodProbe of the node (docs/behaviour/node-agent.md#probes): one loop follows it, keeps one
-//! worker for each probe, and writes the status when there is something to tell.
+//! worker for each probe, and writes the status when there is something to report.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -59,7 +59,7 @@ struct Agent {
 /// Runs the probes of a node until the task is dropped.
 pub async fn run(probing: Probing) {
     let Probing { client, node, runtime, metrics, synced } = probing;
-    let (tell, mut reported) = mpsc::channel(WAITING);
+    let (results, mut reported) = mpsc::channel(WAITING);
     let (looks, questions) = looks::looks();
     let (event_sender, mut events) = event_sender("Probe");
     let mut running = JoinSet::new();
@@ -68,7 +68,7 @@ pub async fn run(probing: Probing) {
     let recorder = Recorder::new(client, "kruise-daemon-podprobe", Some(node));
     running.spawn(async move { write(&recorder, &mut events).await });
     let mut agent = Agent {
-        tools: Tools { runtime, looks, metrics, began: Instant::now(), tell },
+        tools: Tools { runtime, looks, metrics, began: Instant::now(), results },
         own,
         probes: Probes::default(),
         workers: HashMap::new(),
@@ -125,7 +125,7 @@ impl Agent {
             return;
         };
         if let Some(event) = heard.event {
-            self.event_sender.tell(about_in(&work.namespace, "v1", "Pod", &work.pod, &work.uid), event);
+            self.event_sender.record(about_in(&work.namespace, "v1", "Pod", &work.pod, &work.uid), event);
         }
         if heard.is_news {
             self.owe();

@@ -2,6 +2,7 @@
 //! next is decided by `agent::recreate`.
 
 use std::collections::HashSet;
+use std::future::ready;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -39,11 +40,11 @@ use crate::stop::{Order, Stops};
 mod tests;
 
 const REQUESTS: Resource<'_> = Resource::new(API_VERSION, PLURAL, KIND);
-/// So many Pods are looked at at a time. A container that stops keeps nobody waiting but its own Pod.
+/// So many Pods are examined at a time. A container that stops keeps nobody waiting but its own Pod.
 const SETTINGS: QueueSettings = QueueSettings { name: "crr", workers: 32 };
-/// Pause before a request is looked at again of which something had changed when it was to be written to.
+/// Pause before a request is reconciled again of which something had changed when it was to be written to.
 const RETRY_DELAY: Duration = Duration::from_millis(200);
-/// Writes in one look. No request needs more at a time.
+/// Writes in one pass. No request needs more at a time.
 const STEPS: usize = 8;
 /// The first pause and the longest after writes of what a stop came to.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(50));
@@ -88,7 +89,7 @@ struct Agent {
     keys: UnboundedSender<Key>,
 }
 
-/// A Pod of which a container is being stopped, until this is dropped: then it is looked at again.
+/// A Pod of which a container is being stopped, until this is dropped: then it is examined again.
 struct Stopping {
     agent: Agent,
     key: Key,
@@ -115,7 +116,7 @@ pub async fn run(recreate: Recreate) {
     tokio::join!(
         follow(Api::all_with(client, &REQUESTS.api_resource()), Config::default().labels(&selector), &stored),
         forward(changes, keys, |change| change.states().last().map(|it| (pod_of(it), Duration::ZERO))),
-        queue::serve(SETTINGS, (recorder, &queues), due, agent, (event_sender, reported)),
+        queue::serve(SETTINGS, (recorder, &queues), ready(()), due, agent, (event_sender, reported)),
     );
 }
 
@@ -161,8 +162,8 @@ impl Agent {
                 let Some(runtime) = containers::runtime(&self.runtimes, name) else {
                     return Ok(Some(Next::Done));
                 };
-                let seen = look(runtime, current).await?;
-                match go_on(current, &seen, Timestamp::now()) {
+                let observed = observe(runtime, current).await?;
+                match go_on(current, &observed, Timestamp::now()) {
                     Step::Stop(stop) => {
                         self.begin(key, current.clone(), runtime.clone(), *stop);
                         return Ok(Some(Next::Done));
@@ -218,7 +219,7 @@ impl Agent {
         }
     }
 
-    /// Writes a status; gives when to look again where it could not be.
+    /// Writes a status; gives when to reconcile again where it could not be.
     async fn write(
         &self,
         request: &ContainerRecreateRequest,
@@ -226,7 +227,7 @@ impl Agent {
     ) -> Result<Option<Next>, AgentError> {
         match self.patch(request, body).await {
             Ok(()) => Ok(None),
-            // The watch tells that it is gone.
+            // The watch says that it is gone.
             Err(error) if error.reason() == ErrorReason::NotFound => Ok(Some(Next::Done)),
             Err(error) if error.retry() == Retry::Now => Ok(Some(Next::After(RETRY_DELAY))),
             Err(error) => Err(error.into()),
@@ -259,18 +260,18 @@ impl Drop for Stopping {
 }
 
 /// The containers of a request's Pod, and of those that it names when they were started.
-async fn look(
+async fn observe(
     runtime: &Runtime,
     request: &ContainerRecreateRequest,
 ) -> Result<Vec<RuntimeContainer>, AgentError> {
     let uid = request.metadata.labels.get(CRR_POD_UID).map_or("", String::as_str);
-    let mut seen = containers::of_pod(runtime, uid).await?;
+    let mut observed = containers::of_pod(runtime, uid).await?;
     for wanted in &request.spec.containers {
-        let running = newest(&seen, &wanted.name).filter(|newest| newest.condition == Condition::Running);
+        let running = newest(&observed, &wanted.name).filter(|newest| newest.condition == Condition::Running);
         let Some(id) = running.map(|running| running.id.clone()) else { continue };
-        for container in seen.iter_mut().filter(|container| container.id == id) {
+        for container in observed.iter_mut().filter(|container| container.id == id) {
             containers::learn_start(runtime, container).await?;
         }
     }
-    Ok(seen)
+    Ok(observed)
 }

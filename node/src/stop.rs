@@ -58,16 +58,16 @@ impl Stops {
     /// Runs the hook of a container and stops it, all in its time.
     pub(crate) async fn stop(&self, order: &Order<'_>) -> Result<(), CriError> {
         let killing = Event { warning: false, reason: "Killing", message: order.message.clone() };
-        self.event_sender.tell(order.object(), killing);
+        self.event_sender.record(order.object(), killing);
         let begun = Instant::now();
         if let Some(hook) = order.hook.filter(|_| !order.grace.is_zero()) {
             let ran = timeout(order.grace, self.run(order, hook)).await;
             if let Err(why) = ran.unwrap_or_else(|_| Err("it takes too long".to_owned())) {
-                // What the hook says may hold secrets, and is told to nobody.
+                // The output of the hook may hold secrets, and is not published.
                 debug!(id = order.id, why, "the preStop hook of a container failed");
                 let message = "PreStopHook failed".to_owned();
                 let failed = Event { warning: true, reason: "FailedPreStopHook", message };
-                self.event_sender.tell(order.object(), failed);
+                self.event_sender.record(order.object(), failed);
             }
         }
         order.runtime.stop(order.id, left(order.grace, begun.elapsed())).await?;
@@ -104,7 +104,7 @@ impl Stops {
         http::get_even_plain(&get, order.grace).await.map(drop).map_err(|error| error.to_string())
     }
 
-    /// The address of the order's Pod: on the network of the host only the Pod itself tells it.
+    /// The address of the order's Pod: on the network of the host only the Pod itself has it.
     async fn address(&self, order: &Order<'_>) -> Option<String> {
         let sandbox = order.runtime.container(order.id).await.ok()??.pod_sandbox_id;
         if let Some(address) = order.runtime.address(&sandbox).await.ok()? {

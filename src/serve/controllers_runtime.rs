@@ -1,6 +1,8 @@
 //! The election and the controllers, on their own runtime with their own client.
 
+use std::future::pending;
 use std::sync::Arc;
+use std::time::Duration;
 
 use cluster::client::{ConnectError, Connector};
 use cluster::election::{self, End};
@@ -11,10 +13,14 @@ use kube::Client;
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
+use tokio::time::sleep;
 use tracing::{error, info};
 
 use super::readiness::Readiness;
 use super::settings::Settings;
+
+/// How long a replica that did not lead serves admission after a restore, until the one that led has begun anew.
+const TURN: Duration = Duration::from_secs(60);
 
 /// The controllers in progress.
 pub(crate) struct Leading {
@@ -35,11 +41,17 @@ impl Leading {
         }
     }
 
-    /// Waits until etcd was restored from a backup.
+    /// Waits until etcd was restored from a backup, and it is this replica's turn to begin anew: the one that led is the
+    /// first, the others serve admission meanwhile.
     pub(crate) async fn restored(&mut self) {
         match (&mut self.task).await {
-            Ok(End::Restored) => {}
-            _ => std::future::pending().await,
+            Ok(End::Restored { led: true }) => {}
+            Ok(End::Restored { led: false }) => sleep(TURN).await,
+            Ok(End::Resigned) => pending().await,
+            Err(error) => {
+                error!(%error, "the controllers ended");
+                pending::<()>().await;
+            }
         }
     }
 }
@@ -60,14 +72,14 @@ pub(crate) fn start(
     let task = runtime.spawn(async move {
         let work = async {
             if webhooks_only {
-                return std::future::pending().await;
+                return pending().await;
             }
             readiness.initialized().await;
             match connect(&connector, &lease) {
                 Ok(clients) => clients,
                 Err(error) => {
                     error!("the controllers have no client: {error:#}");
-                    std::future::pending().await
+                    pending().await
                 }
             }
         };
@@ -92,7 +104,7 @@ pub(crate) fn start(
                 () = controllers::run_while_leading(context.clone(), &election) => true,
             };
             let end = election.resign().await;
-            if !ended || end == End::Restored {
+            if !ended || end != End::Resigned {
                 return end;
             }
         }
@@ -108,6 +120,6 @@ fn connect(
 ) -> Result<(Client, Client, Client), ConnectError> {
     let client = connector.connect("kruise-manager/controllers")?;
     let evicting = connector.connect_once("kruise-manager/controllers")?;
-    let lease_client = connector.connect_with_patience("kruise-manager/lease", lease.renew_deadline / 2)?;
+    let lease_client = connector.connect_with_timeout("kruise-manager/lease", lease.renew_deadline / 2)?;
     Ok((client, evicting, lease_client))
 }

@@ -10,7 +10,7 @@ use cluster::reservation::Reservations;
 use informers::files::Objects;
 use informers::{Index, Lookup};
 use kinds::podunavailablebudget::reserve::Rules;
-use kinds::workloadspread::places::Places;
+use kinds::workloadspread::slots::Slots;
 use tracing::info;
 use webhooks::probes::{self, Checks};
 use webhooks::router::{Limits, router};
@@ -32,7 +32,7 @@ pub(crate) async fn serve(directory: &Path, settings: &Settings) -> anyhow::Resu
         flags: settings.admission_flags(),
         metrics: metrics.clone(),
         protection_log: ProtectionLog::open(&settings.protection_log_path),
-        spreads: Reservations::new(None, Places),
+        spreads: Reservations::new(None, Slots),
         budgets: Reservations::new(None, Rules::new(&settings.gates)),
         refusals: None,
         clock: settings::clock(),

@@ -146,7 +146,7 @@ impl Settings {
         })
     }
 
-    /// What admission is told.
+    /// The settings of admission.
     pub(crate) fn admission_flags(&self) -> webhooks::AdmissionFlags {
         webhooks::AdmissionFlags {
             allow_privileged: self.allow_privileged,

@@ -108,7 +108,7 @@ fn keys_never_appear_in_debug_output() {
 }
 
 #[test]
-fn own_authorities_are_told_from_others() {
+fn own_authorities_are_distinguished_from_others() {
     let material = created();
     assert_eq!(own_authorities(&STANDARD.encode(&material.authorities)).len(), 1);
     assert!(own_authorities(&STANDARD.encode(&material.certificate)).is_empty());

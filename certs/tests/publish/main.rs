@@ -541,7 +541,7 @@ async fn files_serve_without_an_api_server_and_pass_the_self_check() {
     let acceptor = tokio_rustls::TlsAcceptor::from(Arc::new(config));
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
-            // A caller has little patience, and asks again.
+            // A caller times out soon, and asks again.
             let Ok(mut stream) = acceptor.accept(stream).await else { continue };
             let mut request = vec![0; 4096];
             let Ok(length) = stream.read(&mut request).await else { continue };

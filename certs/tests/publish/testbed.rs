@@ -234,7 +234,7 @@ impl Replica {
             while let Ok((stream, _)) = listener.accept().await {
                 let Ok(mut stream) = acceptor.accept(stream).await else { continue };
                 let mut request = vec![0; 4096];
-                // A caller has little patience, and asks again.
+                // A caller times out soon, and asks again.
                 let Ok(length) = stream.read(&mut request).await else { continue };
                 let request = String::from_utf8_lossy(&request[..length]).into_owned();
                 let called = request.split(' ').nth(1).unwrap_or_default();

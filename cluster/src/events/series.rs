@@ -136,7 +136,7 @@ impl AllSeries {
         }
     }
 
-    /// Forgets what is over. If nothing is, the Event goes that did not happen for longest, and first one
+    /// Forgets what is over. If nothing is, the Event is dropped that did not happen for longest, and first one
     /// whose count is written.
     fn make_room(&mut self, now: Instant) {
         if self.series.len() < REMEMBERED {

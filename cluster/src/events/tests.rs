@@ -33,7 +33,7 @@ fn thing() -> ObjectReference {
     about("v1", "Thing", "a", "u")
 }
 
-async fn tell(recorder: &Recorder, reason: &str, note: &str) {
+async fn record(recorder: &Recorder, reason: &str, note: &str) {
     recorder.record(&thing(), Severity::Warning, "Reconcile", reason, note.to_owned()).await;
 }
 
@@ -54,7 +54,7 @@ fn last_count(requests: &Requests) -> Option<i64> {
 async fn events_that_differ_in_their_notes_are_few() {
     let (recorder, requests) = recorder(200);
     let numbered = async |number: usize| {
-        tell(&recorder, "FailedCreate", &format!("failed to create pod-{number}")).await;
+        record(&recorder, "FailedCreate", &format!("failed to create pod-{number}")).await;
     };
     let created = || count(&requests, &Method::POST);
     for number in 0..1000 {
@@ -67,7 +67,7 @@ async fn events_that_differ_in_their_notes_are_few() {
         numbered(number).await;
     }
     assert_eq!(created(), BURST as usize + 1);
-    tell(&recorder, "FailedDelete", "").await;
+    record(&recorder, "FailedDelete", "").await;
     assert_eq!(created(), BURST as usize + 2, "another subject");
 }
 
@@ -76,7 +76,7 @@ async fn five_thousand_pods_cost_as_many_writes_as_the_time_allows() {
     let (recorder, requests) = recorder(200);
     // A minute and forty seconds of creations.
     for number in 0..5000 {
-        tell(&recorder, "SuccessfulCreate", &format!("succeed to create pod web-{number}")).await;
+        record(&recorder, "SuccessfulCreate", &format!("succeed to create pod web-{number}")).await;
         sleep(Duration::from_millis(20)).await;
     }
     sleep(PAUSE).await;
@@ -100,7 +100,7 @@ async fn five_thousand_pods_cost_as_many_writes_as_the_time_allows() {
 async fn an_event_is_counted_up_once_in_ten_seconds() {
     let (recorder, requests) = recorder(200);
     for _ in 0..5 {
-        tell(&recorder, "Waits", "for a node").await;
+        record(&recorder, "Waits", "for a node").await;
     }
     assert_eq!(written(&requests), 1, "the first is written at once");
     sleep(PAUSE - Duration::from_millis(10)).await;
@@ -111,10 +111,10 @@ async fn an_event_is_counted_up_once_in_ten_seconds() {
     assert!(patch["series"]["lastObservedTime"].is_string(), "{patch}");
     // After a quiet time the next is written at once.
     advance(PAUSE).await;
-    tell(&recorder, "Waits", "for a node").await;
+    record(&recorder, "Waits", "for a node").await;
     assert_eq!((written(&requests), last_count(&requests)), (3, Some(6)));
     advance(OVER).await;
-    tell(&recorder, "Waits", "for a node").await;
+    record(&recorder, "Waits", "for a node").await;
     assert_eq!(count(&requests, &Method::POST), 2, "long after it is another Event");
 }
 
@@ -122,7 +122,7 @@ async fn an_event_is_counted_up_once_in_ten_seconds() {
 async fn what_was_counted_is_written_when_the_recorder_goes() {
     let (recorder, requests) = recorder(200);
     for _ in 0..3 {
-        tell(&recorder, "Waits", "for a node").await;
+        record(&recorder, "Waits", "for a node").await;
     }
     let begun = Instant::now();
     drop(recorder);
@@ -137,7 +137,7 @@ async fn what_was_counted_is_written_when_the_recorder_goes() {
 async fn an_event_that_the_api_server_has_dropped_is_written_anew() {
     let (recorder, requests) = recorder(404);
     for _ in 0..3 {
-        tell(&recorder, "Waits", "for a node").await;
+        record(&recorder, "Waits", "for a node").await;
         advance(PAUSE).await;
     }
     let methods: Vec<Method> = requests.lock().unwrap().iter().map(|(method, _)| method.clone()).collect();

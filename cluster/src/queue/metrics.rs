@@ -27,7 +27,7 @@ pub struct QueueMetrics {
 pub(super) enum Result {
     /// Nothing more to do.
     Success,
-    /// To be looked at again later.
+    /// To be reconciled again later.
     RequeueAfter,
     /// Failed, or panicked.
     Error,

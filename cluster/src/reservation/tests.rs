@@ -201,7 +201,7 @@ async fn a_conflict_is_decided_again_on_what_is_read() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_that_is_gone_is_told_apart_from_one_that_refuses() {
+async fn an_object_that_is_gone_is_distinguished_from_one_that_refuses() {
     let (objects, watched) = budget(5);
     let (replica, _) = replica(&objects);
     objects.remove(OBJECT);

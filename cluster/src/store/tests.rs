@@ -154,7 +154,7 @@ fn what_was_written_is_gone_where_a_later_list_does_not_show_it() {
 }
 
 #[test]
-fn an_answer_does_not_tell_how_far_the_watch_has_come() {
+fn an_answer_does_not_show_how_far_the_watch_has_come() {
     let store = listed([thing("a", 1)]);
     store.written(thing("a", 9));
     store.deleted(&key("a"), "9");

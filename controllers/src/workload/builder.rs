@@ -18,7 +18,8 @@ use super::store::follow::{Readable, follow_all};
 use super::store::{Change, Kept, Store};
 use crate::Context;
 
-/// Pause before an object is looked at again that had changed when it was to be written to, where no watch tells sooner.
+/// Pause before an object is reconciled again that had changed when it was to be written to, where no watch reports it
+/// sooner.
 pub(crate) const OUTDATED_RETRY: Duration = Duration::from_secs(1);
 /// The same, where somebody waits for what is asked for.
 pub(crate) const QUICK_RETRY: Duration = Duration::from_millis(200);
@@ -35,7 +36,7 @@ pub(crate) struct Builder<R: Reconciler> {
     events: (EventSender, Receiver<PendingEvent>),
     /// What continues beside the queue.
     beside: Vec<BoxFuture<'static, ()>>,
-    /// What has to end before the queue begins.
+    /// What has to end before the first reconcile.
     ready: Vec<BoxFuture<'static, ()>>,
 }
 
@@ -67,7 +68,7 @@ impl<R: Reconciler> Builder<R> {
     }
 
     /// Watches all objects of a kind, which `store` keeps and which are counted as `cache`. Changes of them send the keys that
-    /// `keys` names. The queue begins when all were listed.
+    /// `keys` names. The first reconcile begins when all were listed.
     pub(crate) fn watches<T: Readable, I: IntoIterator<Item = (R::Key, Duration)>>(
         self,
         kind: (Resource<'static>, &'static str),
@@ -133,7 +134,7 @@ impl<R: Reconciler> Builder<R> {
         self
     }
 
-    /// The queue begins when this has ended.
+    /// The first reconcile begins when this has ended.
     pub(crate) fn after<F: Future<Output = ()> + Send + 'static>(
         mut self,
         ready: impl FnOnce(Arc<R>) -> F,
@@ -147,12 +148,10 @@ impl<R: Reconciler> Builder<R> {
         let Self { context, settings, reconciler, keys, events, beside, ready } = self;
         // The sender has to stay: the queue ends when there is none any more.
         let (_sender, keys) = keys;
-        let work = async {
-            join_all(ready).await;
-            let recorder = Recorder::new(context.client.clone(), settings.name, None);
-            serve(settings, (recorder, &context.metrics.queues), keys, reconciler, events).await;
-        };
-        tokio::join!(work, join_all(beside));
+        let ready = async { drop(join_all(ready).await) };
+        let recorder = Recorder::new(context.client.clone(), settings.name, None);
+        let queue = serve(settings, (recorder, &context.metrics.queues), ready, keys, reconciler, events);
+        tokio::join!(queue, join_all(beside));
     }
 }
 

@@ -47,7 +47,7 @@ impl CriError {
         matches!(self, Self::Late { .. } | Self::Refused { code: Code::DeadlineExceeded, .. })
     }
 
-    /// Whether the registry wants to know who asks, or does not believe it. Runtimes tell it in words only.
+    /// Whether the registry wants to know who asks, or does not believe it. Runtimes report it in words only.
     pub fn is_authentication(&self) -> bool {
         const WORDS: [&str; 5] =
             ["401", "403", "unauthorized", "authentication required", "authorization failed"];
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_runtime_that_is_away_and_a_registry_that_wants_a_name_are_told_apart() {
+    fn a_runtime_that_is_away_and_a_registry_that_wants_a_name_are_distinguished() {
         let error = |code, message: &str| CriError::from(Status::new(code, message));
         assert!(error(Code::Unavailable, "connection refused").is_unreachable());
         assert!(!error(Code::Unknown, "no such host").is_unreachable());

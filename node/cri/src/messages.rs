@@ -201,7 +201,7 @@ pub struct ContainerStatusResponse {
     pub status: Option<ContainerStatus>,
 }
 
-/// What a list of containers does not tell.
+/// What a list of containers does not contain.
 #[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
 pub struct ContainerStatus {
     /// When it was started, in nanoseconds since 1970; 0 where it was not.

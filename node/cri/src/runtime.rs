@@ -26,11 +26,11 @@ const LARGEST: usize = 16 << 20;
 const LARGEST_OUTPUT: usize = 1 << 20;
 /// The version of the kubelet's API that is asked for.
 const KUBELET_API: &str = "0.1.0";
-/// Longest time for the calls that look at little.
+/// Longest time for the calls that read little.
 const SHORT: Duration = Duration::from_secs(5);
 /// How much longer the runtime may take for what has a time of its own.
 const GRACE: Duration = SHORT;
-/// Longest time for the calls that look at the disk.
+/// Longest time for the calls that read the disk.
 const LONG: Duration = Duration::from_secs(10);
 
 /// Counts calls by method and by what came of them. Cheap to clone: clones count together.
@@ -70,7 +70,7 @@ pub struct Runtime {
 /// A method of the interface: its service, its name.
 type Method = (&'static str, &'static str);
 
-/// The label with which the kubelet tells whose containers are.
+/// The label in which the kubelet names the Pod of a container.
 const POD_UID: &str = "io.kubernetes.pod.uid";
 const IMAGES: &str = "runtime.v1.ImageService";
 const CONTAINERS: &str = "runtime.v1.RuntimeService";

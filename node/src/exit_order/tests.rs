@@ -56,7 +56,7 @@ async fn containers_of_a_deleted_pod_are_held_and_let_go_in_their_order() {
                 Asked::Stop(..) => None,
             };
             let mut found: Vec<_> = runtime.asked().into_iter().filter_map(said).collect();
-            // Both are told to wait at a time.
+            // Both get the message to wait at a time.
             let holds = found.len().min(2);
             found[..holds].sort();
             let wanted: Vec<_> =

@@ -20,7 +20,7 @@ async fn serve(
 ) -> (u16, mpsc::UnboundedReceiver<Vec<String>>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
-    let (tell, reported) = mpsc::unbounded_channel();
+    let (heads, reported) = mpsc::unbounded_channel();
     tokio::spawn(async move {
         loop {
             let (stream, _) = listener.accept().await.unwrap();
@@ -28,7 +28,7 @@ async fn serve(
                 Some(tls) => talk(tls.accept(stream).await.unwrap(), &answer).await,
                 None => talk(stream, &answer).await,
             };
-            drop(tell.send(lines));
+            drop(heads.send(lines));
         }
     });
     (port, reported)

@@ -40,7 +40,7 @@ struct Program {
 
 impl Providers {
     /// Those of a configuration, whose programs are in a directory. Without the file there are none; a file that can't be
-    /// used is told in the log.
+    /// used is reported in the log.
     pub async fn read(configuration: &Path, directory: &Path) -> Self {
         let text = match tokio::fs::read_to_string(configuration).await {
             Ok(text) => text,

@@ -178,7 +178,7 @@ pub(super) struct Begun<'r> {
 impl Begun<'_> {
     /// The image came with the Secrets of a party.
     pub(super) async fn came(self, id: Option<&str>, pull_group: &PullGroup) -> Result<(), String> {
-        // An image that nobody sees yet may be seen later.
+        // An image that is not listed yet may be listed later.
         if let Some(id) = id {
             let mut state = self.records.lock();
             state.private.came(id, pull_group);

@@ -215,14 +215,14 @@ async fn a_pull_that_fails_is_tried_again_and_its_owners_are_told() {
 }
 
 #[tokio::test]
-async fn a_full_disk_is_told_and_the_image_comes_once_there_is_room() {
+async fn a_full_disk_is_reported_and_the_image_comes_once_there_is_room() {
     let full = "failed to extract layer: write /var/lib/containerd/blob: no space left on device";
     let terms = json!({"backoffLimit": 9});
     let site = Site::open(&wanted("busybox", "", 0, &terms), None, |_| Pull::Fails(full.to_owned())).await;
-    let is_told = |tag: &TagStatus| {
+    let is_reported = |tag: &TagStatus| {
         tag.phase == "Pulling" && tag.message.starts_with("attempt ") && tag.message.ends_with(full)
     };
-    site.until("busybox", "is told of", is_told).await;
+    site.until("busybox", "is told of", is_reported).await;
     site.runtime.behave(comes);
     let (node, tag) = site.ended("busybox").await;
     assert_eq!((tag.phase.as_str(), tag.message.as_str()), ("Succeeded", ""));

@@ -41,7 +41,7 @@ pub(super) struct Tools {
     pub records: Arc<Records>,
 }
 
-/// What a worker tells.
+/// What a worker reports.
 pub(super) struct Outcome {
     pub key: Key,
     pub worker: Worker,
@@ -53,7 +53,7 @@ pub(super) struct Outcome {
 /// What is to be pulled, by whom, and who wants to hear of it.
 pub(super) struct Work {
     pub worker: Worker,
-    pub tell: mpsc::Sender<Outcome>,
+    pub outcomes: mpsc::Sender<Outcome>,
     pub key: Key,
     /// What is asked for now: owners and their Secrets may come while it is pulled.
     pub image: watch::Receiver<Image>,
@@ -71,9 +71,11 @@ impl Work {
         (image, task.unwrap_or_default())
     }
 
-    async fn tell(&self, report: Report, elapsed: Duration) {
+    async fn record(&self, report: Report, elapsed: Duration) {
         // The receiver lives as long as the workers.
-        drop(self.tell.send(Outcome { key: self.key.clone(), worker: self.worker, report, elapsed }).await);
+        drop(
+            self.outcomes.send(Outcome { key: self.key.clone(), worker: self.worker, report, elapsed }).await,
+        );
     }
 }
 
@@ -97,8 +99,8 @@ impl Served {
         self.id = id.or(self.id.take());
     }
 
-    /// Those who have not got the image yet. Whoever had the last turn may have taken all the time of an attempt, and
-    /// goes last in the next.
+    /// Those who have not got the image yet. The one with the last turn may have taken all the time of an attempt, and
+    /// is last in the next.
     fn left(&self, mut pull_groups: Vec<PullGroup>) -> Vec<PullGroup> {
         pull_groups.retain(|pull_group| !pull_group.owners.iter().all(|owner| self.owners.contains(owner)));
         let turn = |pull_group: &PullGroup| {
@@ -147,7 +149,7 @@ pub(super) async fn serve(tools: Tools, work: Work) {
             (Report::Failed(Refusal { owners: Vec::new(), error }), Duration::ZERO)
         }
     };
-    work.tell(end, elapsed).await;
+    work.record(end, elapsed).await;
 }
 
 /// Pulls. Gives the last report, and how long it took.
@@ -158,7 +160,7 @@ async fn pull(tools: &Tools, work: &Work) -> (Report, Duration) {
         None => None,
     };
     let _running = tools.metrics.begin();
-    work.tell(Report::Began, Duration::ZERO).await;
+    work.record(Report::Began, Duration::ZERO).await;
     let (start, name) = (Instant::now(), reference(&work.key.image, &work.key.tag));
     let (terms, mut served) = (Terms::new(&work.terms), Served::default());
     let (mut failed, mut rested, mut last) = (0_u32, true, String::new());
@@ -180,7 +182,7 @@ async fn pull(tools: &Tools, work: &Work) -> (Report, Duration) {
                         debug!(image = name, failed, error = message, "an attempt to pull failed");
                         if failed < terms.attempts {
                             let refusal = served.refusal(work, format!("attempt {failed} failed: {message}"));
-                            work.tell(Report::Stumbled(refusal), Duration::ZERO).await;
+                            work.record(Report::Stumbled(refusal), Duration::ZERO).await;
                         }
                         last = message;
                     }
@@ -247,7 +249,7 @@ async fn ask(
                 served.take_in(pull_group, came);
                 if !left.as_slice().is_empty() {
                     let refusal = served.refusal(work, "it is still being pulled for them".to_owned());
-                    work.tell(Report::Stumbled(refusal), Duration::ZERO).await;
+                    work.record(Report::Stumbled(refusal), Duration::ZERO).await;
                 }
             }
             Err(error) if errors.contains(&error) => {}

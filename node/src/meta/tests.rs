@@ -166,8 +166,9 @@ async fn a_container_that_does_not_tell_its_variables_is_asked_again() {
     site.node.runtime.answer_commands(|_| ExecSyncResponse { exit_code: 127, ..ExecSyncResponse::default() });
     let uid = site.create("web", &clone_set()).await;
     site.runs("web", &uid, 0).await;
-    let told_the_rest = |pod: &Pod| report(pod).is_some_and(|recorded| !recorded.contains("extractedEnv"));
-    wait_until(&site.api, "web", "is reported without its variables", told_the_rest).await;
+    let reported_the_rest =
+        |pod: &Pod| report(pod).is_some_and(|recorded| !recorded.contains("extractedEnv"));
+    wait_until(&site.api, "web", "is reported without its variables", reported_the_rest).await;
     site.shows("1");
     site.reported("web", &uid, 0, "1").await;
 }

@@ -14,7 +14,7 @@ use crate::containers::{learn_start, of_pod, read};
 const WAITING: usize = 256;
 /// So many starts are remembered. Those of containers that are gone are among them.
 const REMEMBERED: usize = 1024;
-/// The label with which the kubelet tells whose containers are.
+/// The label in which the kubelet names the Pod of a container.
 const POD_UID: &str = "io.kubernetes.pod.uid";
 
 /// Where workers ask. Cheap to clone.

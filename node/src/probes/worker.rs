@@ -32,10 +32,10 @@ pub(super) struct Tools {
     pub(super) metrics: Metrics,
     /// When the agent began.
     pub(super) began: Instant,
-    pub(super) tell: mpsc::Sender<ProbeReport>,
+    pub(super) results: mpsc::Sender<ProbeReport>,
 }
 
-/// What a worker tells.
+/// What a worker reports.
 pub(super) struct ProbeReport {
     pub(super) work: Arc<Work>,
     pub(super) worker: Worker,
@@ -49,7 +49,7 @@ impl ProbeReport {
     }
 }
 
-/// Runs a probe again and again, first when the agent has run for the time `first`, and tells what it finds.
+/// Runs a probe again and again, first when the agent has run for the time `first`, and says what it finds.
 pub(super) async fn serve(tools: Tools, worker: Worker, work: Arc<Work>, first: Duration) {
     sleep_until(tools.began + first).await;
     // Runs are at whole seconds of the agent, so that many of them wake it at once.
@@ -58,7 +58,7 @@ pub(super) async fn serve(tools: Tools, worker: Worker, work: Arc<Work>, first: 
         match contained(run(&tools, &work)).await {
             Ok(Some(finding)) => {
                 // The receiver lives as long as the workers.
-                drop(tools.tell.send(ProbeReport { work: work.clone(), worker, finding }).await);
+                drop(tools.results.send(ProbeReport { work: work.clone(), worker, finding }).await);
             }
             Ok(None) => {}
             Err(panicked) => {

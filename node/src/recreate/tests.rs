@@ -72,11 +72,11 @@ impl Site {
 
     /// The controller sees these containers ready.
     async fn ready(&self, request: &str, containers: &[(&str, u32)]) {
-        let seen = containers.iter().map(|(name, number)| {
+        let observed = containers.iter().map(|(name, number)| {
             let id = format!("containerd://{}", self.id(name, *number));
             json!({"name": name, "ready": true, "restartCount": number, "containerID": id})
         });
-        self.status(request, &json!({"containerStatusSnapshot": seen.collect::<Vec<_>>()})).await;
+        self.status(request, &json!({"containerStatusSnapshot": observed.collect::<Vec<_>>()})).await;
     }
 
     async fn until(
@@ -147,8 +147,8 @@ async fn containers_in_order_wait_for_each_other_and_others_do_not() {
     // Something has changed, and still a is not ready.
     site.status("ordered", &json!({"message": "look"})).await;
     site.ready("ordered", &[("a", 1)]).await;
-    let seen = site.until("ordered", "goes on", |request| progress(request, "b") == stopped).await;
-    assert_eq!(state(&seen, "a").phase, Phase::Succeeded);
+    let observed = site.until("ordered", "goes on", |request| progress(request, "b") == stopped).await;
+    assert_eq!(state(&observed, "a").phase, Phase::Succeeded);
     assert_eq!(site.asked(2).await, [site.stop("a", 0, 30), site.stop("b", 0, 30)]);
     site.runs("b", 1);
     site.ready("ordered", &[("a", 1), ("b", 1)]).await;
@@ -245,7 +245,7 @@ async fn a_stop_that_has_begun_is_finished_and_the_next_one_does_not_begin() {
 }
 
 #[tokio::test]
-async fn a_container_that_can_not_be_stopped_is_told_and_the_policy_says_what_follows() {
+async fn a_container_that_can_not_be_stopped_is_reported_and_the_policy_says_what_follows() {
     for policy in [FailurePolicy::Fail, FailurePolicy::Ignore] {
         let site = Site::open().await;
         site.node.runtime.refuse_stops("device busy");

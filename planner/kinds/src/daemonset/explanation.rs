@@ -1,4 +1,4 @@
-//! What stands in the way of a DaemonSet: which Nodes have no Pod and why, which Pods block, which budget is used up
+//! What blocks a DaemonSet: which Nodes have no Pod and why, which Pods block, which budget is used up
 //! ([`crate::workload::explanation`]).
 
 use super::scale::Scale;
@@ -24,7 +24,7 @@ pub(super) fn explain(
     let desired = wanted().count();
     let updated = count(&|pod| pod.is_new);
     let available = count(&|pod| is_available(working, pod));
-    let misplaced = working.slots.values().filter(|slot| !slot.fit.may_stay && !slot.pods.is_empty()).count();
+    let misplaced = working.slots.values().filter(|slot| !slot.fit.may_stay).count();
     let is_alone = |slot: &NodeSlot<'_>| slot.pods.len() <= 1;
     let expected = desired.saturating_sub(working.settings.partition);
     let is_complete = scale.missing == scale.unpopulated
@@ -87,7 +87,7 @@ fn blocker(working: &Working<'_>, pod: &DaemonPod<'_>, update: &Update) -> Optio
     let node = pod.pod().spec.node().unwrap_or_default();
     if let Some(since) = pod.pod().metadata.deletion_timestamp {
         let remedy = "its Node gets another one once it is gone; on a lost Node delete it by force";
-        return named("Terminating", format!("on {node} is ending"), remedy, Some(since));
+        return named("Terminating", format!("on {node} is ending"), remedy, Some(since.into()));
     }
     if pod.has_failed() {
         let generation = working.set().status.observed_generation;

@@ -21,7 +21,7 @@ pub(super) struct Scale {
     /// Why not all Pods are created.
     pub(super) problem: Option<String>,
     pub(super) events: Vec<Event>,
-    /// When to look again.
+    /// When to reconcile again.
     pub(super) again: Option<Timestamp>,
 }
 
@@ -42,7 +42,7 @@ struct Wanted<'w, 'a> {
 pub(super) fn plan(working: &Working<'_>, random: &mut Random) -> Scale {
     let (mut scale, mut wanted) = (Scale::default(), Wanted::default());
     for (node, slot) in &working.slots {
-        look_at(working, node, slot, &mut wanted, &mut scale);
+        plan_node(working, node, slot, &mut wanted, &mut scale);
     }
     let lost = working.lost.iter().filter(|pod| !pod.is_terminating());
     wanted.deletions.extend(lost.map(|pod| (pod, DeleteReason::Misplaced)));
@@ -84,7 +84,7 @@ pub(super) fn create<'n>(
     created
 }
 
-/// No more than `burst` deletions; what tells hooks is not limited.
+/// No more than `burst` deletions; writes that notify hooks are not limited.
 pub(super) fn within_burst(
     actions: impl Iterator<Item = Action>,
     burst: usize,
@@ -98,7 +98,7 @@ pub(super) fn within_burst(
 }
 
 /// What is to be done on one Node.
-fn look_at<'w, 'a>(
+fn plan_node<'w, 'a>(
     working: &'w Working<'a>,
     node: &'a str,
     slot: &'w NodeSlot<'a>,
@@ -109,7 +109,7 @@ fn look_at<'w, 'a>(
         wanted.deletions.extend(slot.alive().map(|pod| (pod, DeleteReason::Misplaced)));
         return;
     }
-    // A Pod that is adopted now is looked at once it belongs here.
+    // A Pod that is adopted now is considered once it belongs here.
     let lacks_pod = slot.fit.should_run && !working.awaited.contains(node);
     let mut running = Vec::new();
     let mut is_replaced = false;

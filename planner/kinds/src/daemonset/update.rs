@@ -33,7 +33,7 @@ pub(super) struct Update {
 /// A Node that counts in the arithmetic of an update.
 type Target<'w, 'a> = (&'a str, &'w NodeSlot<'a>, Option<Pair<'w, 'a>>);
 
-/// The Nodes that count, told apart.
+/// The Nodes that count, by their state.
 struct Targets<'w, 'a> {
     /// Those whose turn it is, in their order.
     slots: Vec<Target<'w, 'a>>,
@@ -153,7 +153,7 @@ fn targets<'w, 'a>(working: &'w Working<'a>, updates: &Updates<'_>) -> Targets<'
     let (mut updated, mut updating) = (Vec::new(), Vec::new());
     let (mut rest, mut others) = (Vec::new(), Vec::new());
     for (node, slot) in working.slots.iter().rev() {
-        if !slot.fit.should_run && (prunes || slot.pods.is_empty()) {
+        if !slot.fit.should_run && prunes {
             continue;
         }
         let pair = slot.pair();

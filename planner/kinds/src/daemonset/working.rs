@@ -17,6 +17,7 @@ use crate::workload::revision::{RevisionData, StoredRevision};
 use crate::workload::snapshot::Snapshot;
 use crate::workload::start::Start;
 use pod::inplace::Rules;
+use pod::node_fit::NodeFacts;
 use pod::observed::ObservedPod;
 use pod::revision_labels::RevisionLabels;
 use values::moment::Moment;
@@ -95,7 +96,7 @@ pub(super) struct Working<'a> {
     pub(super) settings: Settings,
     pub(super) history: Vec<&'a StoredRevision>,
     pub(super) update: &'a StoredRevision,
-    /// The Nodes by name.
+    /// The Nodes that suit the template, and those with a Pod, by name.
     pub(super) slots: BTreeMap<&'a str, NodeSlot<'a>>,
     /// Pods that are for Nodes that do not exist, and on none.
     pub(super) lost: Vec<DaemonPod<'a>>,
@@ -119,19 +120,17 @@ impl<'a> Working<'a> {
         moment: Moment,
     ) -> Self {
         let set = snapshot.workload;
-        let mut slots: BTreeMap<&str, NodeSlot<'_>> = BTreeMap::new();
-        for (name, node) in snapshot.nodes {
-            let fit = requirements.fit(name, node);
-            slots.insert(name, NodeSlot { fit, is_selected: true, pods: Vec::new() });
-        }
-        let desired = slots.values().filter(|slot| slot.fit.should_run).count();
-        let settings = Settings::of(&set.spec, desired);
-        if let Some(selector) = &settings.selector {
-            for (name, slot) in &mut slots {
-                slot.is_selected =
-                    snapshot.nodes.get(*name).is_some_and(|node| selector.matches(&node.labels));
-            }
-        }
+        let fits = snapshot.nodes.iter().map(|(name, node)| (&**name, node, requirements.fit(name, node)));
+        let suitable: Vec<_> = fits.filter(|(_, _, fit)| fit.should_run).collect();
+        let settings = Settings::of(&set.spec, suitable.len());
+        let slot = |node: &NodeFacts, fit| {
+            let selector = settings.selector.as_ref();
+            let is_selected = selector.is_none_or(|selector| selector.matches(&node.labels));
+            NodeSlot { fit, is_selected, pods: Vec::new() }
+        };
+        let suitable = suitable.into_iter();
+        let mut slots: BTreeMap<&str, NodeSlot<'_>> =
+            suitable.map(|(name, node, fit)| (name, slot(node, fit))).collect();
         let rules = Rules::daemon_set(snapshot.gates, snapshot.environment.server);
         let member_rules = MemberRules {
             update_revision: update.name(),
@@ -159,8 +158,11 @@ impl<'a> Working<'a> {
             let is_twin = twins.iter().any(|twin| rules.labels.is_at(pod, twin));
             member.is_updated |= is_twin;
             let pod = DaemonPod { is_new: member.is_updated || counted, is_twin, member };
-            match pod.pod().spec.node().and_then(|node| slots.get_mut(node)) {
-                Some(slot) => slot.pods.push(pod),
+            match pod.pod().spec.node().and_then(|node| snapshot.nodes.get_key_value(node)) {
+                Some((name, node)) => {
+                    let misplaced = || slot(node, requirements.fit(name, node));
+                    slots.entry(&**name).or_insert_with(misplaced).pods.push(pod);
+                }
                 None if pod.pod().spec.node_name.is_empty() && pod.pod().spec.node().is_some() => {
                     lost.push(pod);
                 }
@@ -242,6 +244,6 @@ fn twins<'a>(
 /// Which of the Pods of a Node comes first.
 fn rank<'a>(pod: &DaemonPod<'a>) -> (Reverse<bool>, Timestamp, &'a str) {
     let pod = pod.pod();
-    let created = pod.metadata.creation_timestamp.unwrap_or(Timestamp::MAX);
+    let created = pod.metadata.created().unwrap_or(Timestamp::MAX);
     (Reverse(!pod.spec.node_name.is_empty()), created, &pod.metadata.name)
 }

@@ -63,7 +63,7 @@ fn a_partition_keeps_the_nodes_with_the_lowest_names() {
     assert_eq!(fleet.status().updated_number_scheduled, 0);
 }
 
-/// Wherever a Pod is that is not available: it goes first, and counts where it is kept.
+/// A Pod that is not available, on any Node: it is updated first, and counts where it is kept.
 #[test]
 fn pods_that_are_not_available_go_first_and_count_also_where_they_are_kept() {
     let nodes = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
@@ -308,7 +308,7 @@ fn images_are_pulled_ahead_of_a_rollout_in_several_batches() {
     assert_eq!(revision.name, format!("web-{}", fleet.status().update_revision));
     // The job is there until the rollout is over.
     let job = ObjectVersion { name: name.clone(), ..ObjectVersion::default() };
-    fleet.children.push(Arc::new(Child { kind: IMAGE_PULL_JOB, seen: job.clone() }));
+    fleet.children.push(Arc::new(Child { kind: IMAGE_PULL_JOB, observed: job.clone() }));
     fleet.edit(json!({"spec": rolling(json!({"paused": false}))}));
     let deletes = |plan: &Plan<_>| {
         plan.pre_download.contains(&Action::DeleteChild { kind: IMAGE_PULL_JOB, child: job.clone() })
@@ -527,7 +527,7 @@ fn pods_that_are_created_by_both_steps_of_a_plan_have_names_of_their_own() {
     assert_eq!(fleet.nodes_with("nginx:2"), ["n1", "n2"]);
 }
 
-/// Whoever managed the DaemonSet before may have left two revisions that record the same.
+/// Another manager may have left two revisions of the DaemonSet that record the same.
 #[test]
 fn pods_of_an_equal_revision_are_relabelled_and_not_replaced() {
     for settings in [json!({}), json!({"maxSurge": 1, "maxUnavailable": 0}), json!({"paused": true})] {
