@@ -105,7 +105,7 @@ show kubectl wait pod/in-order --namespace shop --for=condition=Ready --timeout=
 said=$(mktemp)
 kubectl logs in-order --namespace shop --all-containers --prefix --timestamps --follow >"$said" &
 logs=$!
-# A Pod that goes before its logs are followed takes its last words along.
+# A Pod that is deleted before its logs are followed loses its last lines.
 for _ in {1..300}; do
   starts=$(grep -c ' starts$' "$said") || true
   [[ $starts == 3 ]] && break

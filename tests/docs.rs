@@ -1,5 +1,5 @@
 //! Pages of the documentation, read as their readers do: manifests are applied and commands are typed, one
-//! after the other, and what came of each section is looked at. Fake and real nodes serve alike.
+//! after the other, and the result of each section is checked. Fake and real nodes serve alike.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
@@ -22,7 +22,7 @@ pub struct Terminal {
     folder: TempDir,
 }
 
-/// Somebody who goes through a page in a namespace of their own.
+/// A reader who works through a page in a namespace of their own.
 pub struct Reader {
     terminal: Terminal,
     /// Headings with what is under them, as far as there is something to do.
@@ -197,7 +197,7 @@ impl Reader {
         staying.map(|pod| (text_at(pod, "/metadata/name"), life(pod))).collect()
     }
 
-    /// Waits until the controller has looked at the newest settings of a CloneSet, and done what it does then.
+    /// Waits until the controller has reconciled the newest settings of a CloneSet, and done what it does then.
     async fn looked_at(&self, set: &str) {
         wait_for("the controller to look at the CloneSet", async || {
             let text = self.shell(&format!("kubectl get cloneset {set} -o json")).await.success();

@@ -8,7 +8,7 @@ versions=("$@")
 [[ $# -gt 0 ]] || versions=(v1.29.15 v1.30.14 v1.31.14 v1.32.13 v1.33.13 v1.35.4 v1.36.3 v1.37.2)
 
 servers=(
-  advancedcronjob::runs::a_tick_creates_a_child_that_the_status_tells_of
+  advancedcronjob::runs::a_tick_creates_a_child_that_the_status_names
   broadcastjob::each_node_that_suits_runs_a_pod_to_its_end
   chart::installation::the_chart_and_the_program_never_undo_what_the_other_wrote
   cloneset::inplace::an_image_changes_while_the_pod_stays
@@ -44,7 +44,7 @@ agents=(
   images::agent::a_job_is_carried_out_by_the_agent_of_the_node
   probes::agent::what_the_agent_finds_is_marked_on_the_pod
 )
-# Where Kubernetes resizes Pods, unless it is told not to.
+# Where Kubernetes resizes Pods by default.
 resizes=(
   cloneset::gates::all_resources_change_in_one_edit
   podunavailablebudget::operations::a_resize_is_an_update_without_its_gate

@@ -60,7 +60,7 @@ pub const IMAGE_PREDOWNLOAD_TIMEOUT_SECONDS: &str = "apps.kruise.io/image-predow
 pub const IMAGE_PREDOWNLOAD_MIN_UPDATED_READY_PODS: &str =
     "apps.kruise.io/image-predownload-min-updated-ready-pods";
 
-/// On a v1alpha1 DaemonSet: `true` stands for `spec.scaleStrategy.partitionedScaling`.
+/// On a v1alpha1 DaemonSet: `true` means `spec.scaleStrategy.partitionedScaling`.
 pub const PROGRESSIVE_CREATE_POD: &str = "daemonset.kruise.io/progressive-create-pod";
 
 /// On a v1alpha1 ContainerRecreateRequest: JSON of `status.containerStatusSnapshot`.

@@ -21,7 +21,7 @@
 //!
 //! Where docs/behaviour/api-and-registration.md#version-conversion and
 //! docs/behaviour/api-and-registration.md#conversion-of-podunavailablebudget name something better than the
-//! tables, that is done: labels and annotations of `v1alpha1` that stand for a field mirror it (they are
+//! tables, that is done: labels and annotations of `v1alpha1` that represent a field mirror it (they are
 //! deleted when it is unset), a SidecarSet `namespace` comes back as such, and no `status` is made up. Two
 //! annotations of PodUnavailableBudget leave `v1beta1` once they have become fields; one that cannot be read
 //! stays an annotation.

@@ -5,7 +5,7 @@
 pub const VOLUME: &str = "kruise-exit";
 /// Where the volume is mounted.
 pub const MOUNT_PATH: &str = "/.kruise-exit";
-/// The directory of the volume in which the agent tells the hooks what to do.
+/// The directory of the volume in which the agent leaves instructions for the hooks.
 pub const STATES: &str = "state";
 /// Where that directory is.
 pub const STATE_PATH: &str = "/.kruise-exit/state";

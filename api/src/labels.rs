@@ -19,7 +19,7 @@ pub const SIDECARSET_NAME: &str = "kruise.io/sidecarset-name";
 /// On a v1alpha1 SidecarSet and on its ControllerRevisions: the custom version.
 pub const SIDECARSET_CUSTOM_VERSION: &str = "apps.kruise.io/sidecarset-custom-version";
 
-/// On a v1alpha1 CloneSet: `true` stands for `spec.scaleStrategy.excludePreparingDelete`.
+/// On a v1alpha1 CloneSet: `true` means `spec.scaleStrategy.excludePreparingDelete`.
 pub const CLONESET_SCALING_EXCLUDE_PREPARING_DELETE: &str =
     "apps.kruise.io/cloneset-scaling-exclude-preparing-delete";
 

@@ -38,7 +38,7 @@ pub const POLICY_GROUP: &str = "policy.kruise.io";
 /// The install namespace when `POD_NAMESPACE` does not name another (docs/behaviour/server.md#environment).
 pub const DEFAULT_NAMESPACE: &str = "kruise-system";
 /// The `uid` of the reviews that a replica sends to itself to see whether it answers. They are not counted: the
-/// counts tell whether the API server calls.
+/// counts say whether the API server calls.
 pub const SELF_CHECK_UID: &str = "self-check";
 /// The longest `uid` of a review, which is sent back: API servers send UUIDs of 36 characters
 /// (docs/behaviour/server.md#http-of-reviews).

@@ -11,7 +11,7 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-/// One JSON value: the text it came with, or, once something below it was looked at, its parts.
+/// One JSON value: the text it came with, or, once something below it was read, its parts.
 #[derive(Debug, Clone)]
 pub struct RawNode<'a>(Repr<'a>);
 

@@ -100,7 +100,7 @@ struct Validation {
     open_api_v3_schema: Schema,
 }
 
-/// As much of a schema as tells what is required.
+/// The part of a schema that says what is required.
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct Schema {

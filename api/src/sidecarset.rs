@@ -47,7 +47,7 @@ impl SidecarSet {
         self.annotation(annotations::SIDECARSET_CANARY) == Some("true")
     }
 
-    /// The SidecarSet that this canary stands in for; `None` unless this is a canary.
+    /// The SidecarSet that this canary replaces; `None` unless this is a canary.
     pub fn canary_base(&self) -> Option<&str> {
         if self.is_canary() {
             Some(self.annotation(annotations::SIDECARSET_BASE).unwrap_or_default())

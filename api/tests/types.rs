@@ -125,7 +125,7 @@ fn is_open(schema: &Value) -> bool {
     schema.get("x-kubernetes-preserve-unknown-fields") == Some(&json!(true))
 }
 
-/// The words of an enum but the empty one, which the types read as the word that it stands for.
+/// The words of an enum but the empty one, which the types read as its default.
 fn words(schema: &Value) -> Vec<&Value> {
     schema.get("enum").and_then(Value::as_array).into_iter().flatten().filter(|word| *word != "").collect()
 }
@@ -141,7 +141,7 @@ fn text(path: &str, schema: &Value, shape: Shape) -> Value {
     }
 }
 
-/// A value that fits `schema`. Texts are their own path, so that each is told from the others.
+/// A value that fits `schema`. Texts are their own path, so that each differs from the others.
 fn value(path: &str, schema: &Value, shape: Shape) -> Value {
     if schema.get("x-kubernetes-int-or-string").is_some() {
         return [json!(3), json!("30%")][shape.choice % 2].clone();

@@ -7,7 +7,7 @@
 //!   reconcile: plan --> status --> replaced children --> new child --> status again --> history
 //! ```
 //!
-//! The status is written before finished children are deleted, for they tell too which run was the last. A run starts
+//! The status is written before finished children are deleted, for they show too which run was the last. A run starts
 //! before that: deletions may take long.
 
 use std::collections::HashMap;
@@ -104,7 +104,7 @@ impl Reconciler for Controller {
             return Ok(Next::After(OUTDATED_RETRY));
         }
         let events = planned.completed.into_iter().chain(planned.notes);
-        events.for_each(|event| self.tell(&cron_job, event));
+        events.for_each(|event| self.record(&cron_job, event));
         let mut next = again;
         if let Some(run) = planned.run {
             let tick = run.tick;
@@ -116,20 +116,20 @@ impl Reconciler for Controller {
             }
             let started = (cron_job.uid().to_owned(), tick);
             self.started.lock().unwrap_or_else(PoisonError::into_inner).insert(key.clone(), started);
-            // At once, so that the run is remembered however soon its child goes.
+            // At once, so that the run is remembered however soon its child is deleted.
             let Some(cron_job) = self.cron_jobs.get(key) else { return Ok(Next::Done) };
             let after = self.plan(&cron_job, children);
             next = if self.write_status(&cron_job, after.status).await? {
-                after.completed.into_iter().for_each(|event| self.tell(&cron_job, event));
+                after.completed.into_iter().for_each(|event| self.record(&cron_job, event));
                 after.again.map_or(Next::Done, Next::After)
             } else {
                 Next::After(OUTDATED_RETRY)
             };
         }
-        for seen in &planned.history {
-            // What is kept for too long does no harm, and is tried again with the next look.
-            if let Err(error) = self.delete(&cron_job, children, seen).await {
-                warn!(namespace = key.0, name = seen.name, %error, "a finished child was not deleted");
+        for observed in &planned.history {
+            // What is kept for too long does no harm, and is tried again with the next reconcile.
+            if let Err(error) = self.delete(&cron_job, children, observed).await {
+                warn!(namespace = key.0, name = observed.name, %error, "a finished child was not deleted");
             }
         }
         Ok(next)
@@ -181,15 +181,15 @@ impl Controller {
         children: &Children,
         run: Run,
     ) -> Result<(), ReconcileError> {
-        for seen in &run.replaced {
-            self.delete(cron_job, children, seen).await?;
+        for observed in &run.replaced {
+            self.delete(cron_job, children, observed).await?;
         }
         let (kind, name) = (children.kind.kind(), &run.name);
         let path = children.resource().namespaced(cron_job.namespace());
         let error = match write::create(self.client(), &path, run.json).await {
             Ok(text) => {
                 children.take_in(&text)?;
-                self.tell(cron_job, normal("SuccessfulCreate", format!("Created job {name}")));
+                self.record(cron_job, normal("SuccessfulCreate", format!("Created job {name}")));
                 return Ok(());
             }
             Err(error) => error,
@@ -203,11 +203,11 @@ impl Controller {
                 return Ok(());
             }
             let message = format!("Error creating job: a {kind} {name} of somebody else exists already");
-            self.tell(cron_job, warning("FailedCreate", message.clone()));
+            self.record(cron_job, warning("FailedCreate", message.clone()));
             return Err(ReconcileError::Action(message));
         }
         if error.retry() != Retry::Never {
-            self.tell(cron_job, warning("FailedCreate", format!("Error creating job: {error}")));
+            self.record(cron_job, warning("FailedCreate", format!("Error creating job: {error}")));
         }
         Err(error.into())
     }
@@ -217,28 +217,28 @@ impl Controller {
         &self,
         cron_job: &AdvancedCronJob,
         children: &Children,
-        seen: &ObjectVersion,
+        observed: &ObjectVersion,
     ) -> Result<(), ReconcileError> {
-        let path = children.resource().namespaced(cron_job.namespace()).name(&seen.name);
-        let answer = write::delete(self.client(), &path, background_deletion(&seen.uid, None)).await;
+        let path = children.resource().namespaced(cron_job.namespace()).name(&observed.name);
+        let answer = write::delete(self.client(), &path, background_deletion(&observed.uid, None)).await;
         match unless_outdated(answer) {
             Ok(None) => Ok(()),
             Ok(Some(text)) => {
-                children.deleted(cron_job.namespace(), seen, &text);
-                self.tell(cron_job, normal("SuccessfulDelete", format!("Deleted job {}", seen.name)));
+                children.deleted(cron_job.namespace(), observed, &text);
+                self.record(cron_job, normal("SuccessfulDelete", format!("Deleted job {}", observed.name)));
                 Ok(())
             }
             Err(error) => {
                 if error.retry() != Retry::Never {
-                    self.tell(cron_job, warning("FailedDelete", format!("Deleted job: {error}")));
+                    self.record(cron_job, warning("FailedDelete", format!("Deleted job: {error}")));
                 }
                 Err(error.into())
             }
         }
     }
 
-    fn tell(&self, cron_job: &AdvancedCronJob, event: Event) {
-        self.event_sender.tell(cron_job.reference(&CRON_JOBS), event);
+    fn record(&self, cron_job: &AdvancedCronJob, event: Event) {
+        self.event_sender.record(cron_job.reference(&CRON_JOBS), event);
     }
 }
 

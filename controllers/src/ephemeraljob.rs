@@ -120,7 +120,7 @@ impl Controller {
                 if let Err(error) = &written
                     && job.metadata.deletion_timestamp.is_some()
                 {
-                    self.event_sender.tell(job.reference(&JOBS), not_removed(&error.message()));
+                    self.event_sender.record(job.reference(&JOBS), not_removed(&error.message()));
                 }
                 written
             }
@@ -159,7 +159,7 @@ impl Controller {
     }
 
     /// Adds containers to Pods, in batches that grow; what is refused ends it. False where a Pod was in another state.
-    /// A Pod that has gone stops no other: it is an error in the end, since only the watch can tell more.
+    /// A Pod that has gone stops no other: it is an error in the end, since only the watch can show more.
     async fn inject(&self, job: &EphemeralJob, injections: &[Injection]) -> Result<bool, ReconcileError> {
         let (mut all_written, mut gone) = (true, None);
         for batch in growing(injections, WIDEST_BATCH) {
@@ -170,7 +170,7 @@ impl Controller {
                         gone = Some(error);
                     }
                     Err(error) => {
-                        self.event_sender.tell(job.reference(&JOBS), refused(&error.message()));
+                        self.event_sender.record(job.reference(&JOBS), refused(&error.message()));
                         return Err(error);
                     }
                 }

@@ -51,7 +51,7 @@ pub enum ReconcileError {
     Due {
         /// What happened.
         problem: String,
-        /// When to look again at the latest.
+        /// When to reconcile again at the latest.
         within: Duration,
     },
     /// Some of many could not be brought on; the others were.
@@ -72,7 +72,7 @@ impl ReconcileError {
         move |source| Self::Object { object, source }
     }
 
-    /// What users are told: of the API server only what it said.
+    /// What users get to read: of the API server only what it said.
     pub fn message(&self) -> String {
         match self {
             Self::Api(error) => error.to_string(),

@@ -159,40 +159,40 @@ impl Controller {
             if let Some(error) = failed {
                 if error.retry() != Retry::Never {
                     let message = format!("Failed to create ImagePullJob: {error}");
-                    self.tell(list, Event { warning: true, reason: "FailedCreate", message });
+                    self.record(list, Event { warning: true, reason: "FailedCreate", message });
                 }
                 return Err(error.into());
             }
         }
-        self.tell_all(list, "Successful create ImagePullJob", "Create", count);
+        self.record_count(list, "Successful create ImagePullJob", "Create", count);
         Ok(())
     }
 
     async fn delete(&self, list: &ImageListPullJob, jobs: Vec<ObjectVersion>) -> Result<(), ReconcileError> {
         let count = jobs.len();
-        for seen in jobs {
-            let path = PULL_JOBS.namespaced(list.namespace()).name(&seen.name);
-            let answer = write::delete(&self.client, &path, deletion(&seen.uid, None)).await;
+        for observed in jobs {
+            let path = PULL_JOBS.namespaced(list.namespace()).name(&observed.name);
+            let answer = write::delete(&self.client, &path, deletion(&observed.uid, None)).await;
             if let Some(text) = unless_outdated(answer)? {
                 let ends = |job: &Job| job.object.metadata.deletion_timestamp.is_some();
-                self.images.jobs.ended(list.namespace(), &seen, Job::read(&text).ok().filter(ends));
+                self.images.jobs.ended(list.namespace(), &observed, Job::read(&text).ok().filter(ends));
             }
         }
-        self.tell_all(list, "Successful delete ImagePullJob", "Delete", count);
+        self.record_count(list, "Successful delete ImagePullJob", "Delete", count);
         Ok(())
     }
 
-    /// Tells that a whole batch succeeded.
-    fn tell_all(&self, list: &ImageListPullJob, reason: &'static str, verb: &str, count: usize) {
+    /// Says that a whole batch succeeded.
+    fn record_count(&self, list: &ImageListPullJob, reason: &'static str, verb: &str, count: usize) {
         if count > 0 {
-            self.tell(
+            self.record(
                 list,
                 Event { warning: false, reason, message: format!("{verb} {count} ImagePullJob") },
             );
         }
     }
 
-    fn tell(&self, list: &ImageListPullJob, event: Event) {
-        self.event_sender.tell(list.reference(&LISTS), event);
+    fn record(&self, list: &ImageListPullJob, event: Event) {
+        self.event_sender.record(list.reference(&LISTS), event);
     }
 }

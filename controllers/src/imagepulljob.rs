@@ -6,10 +6,10 @@
 //!   ImagePullJobs -------.
 //!   NodeImages -----------+--(old, new)--> triggers --keys--> queue
 //!   Pods, Secrets -------'
-//!   reconcile: copies of Secrets --> look at the nodes --> tasks, many at a time --> status, seldom
+//!   reconcile: copies of Secrets --> check the nodes --> tasks, many at a time --> status, seldom
 //! ```
 //!
-//! To look at the nodes of a job takes time for each of them. After that a job rests for a multiple of the time, so that
+//! Checking the nodes of a job takes time for each of them. After that a job rests for a multiple of the time, so that
 //! many NodeImages that change cost a small, constant share of the time and not their square.
 
 use std::collections::{BTreeSet, HashMap};
@@ -26,7 +26,9 @@ use cluster::watched::Key;
 use cluster::write::{self, PatchKind, deletion, unless_outdated};
 use futures::future::join_all;
 use k8s_openapi::api::core::v1::ObjectReference;
-use kinds::imagepulljob::progress::{Due, Look, Stage, due, is_overdue, next_look, patch, stage, status_of};
+use kinds::imagepulljob::progress::{
+    Due, Look, Stage, due, is_overdue, next_reconcile, patch, stage, status_of,
+};
 use kinds::imagepulljob::task::hand_out;
 use kinds::imagepulljob::{Job, Nodes, order_of_updates, trigger};
 use kinds::workload::update_order::UpdateOrder;
@@ -52,9 +54,9 @@ mod tests;
 const NAME: &str = "imagepulljob-controller";
 /// NodeImages that are written to at a time.
 const AT_ONCE: usize = 16;
-/// How often a NodeImage is looked at that changes while it is written to.
+/// How often a NodeImage is read that changes while it is written to.
 const ATTEMPTS: usize = 3;
-/// Pause before nodes are looked at again that have too many images.
+/// Pause before nodes with too many images are checked again.
 const FULL: Duration = Duration::from_secs(60);
 
 struct Controller {
@@ -241,7 +243,7 @@ impl Controller {
         let served = if is_overdue || look.lacks_secret {
             Ok(())
         } else {
-            secrets.missing.iter().for_each(|name| self.tell_missing(job, name));
+            secrets.missing.iter().for_each(|name| self.record_missing(job, name));
             self.serve(job, &due, &secrets.references).await
         };
         let next = self.write_status(key, &secrets).await?;
@@ -249,7 +251,7 @@ impl Controller {
         let full = (due.full > 0).then_some(FULL);
         Ok(next
             .into_iter()
-            .chain(next_look(job, &look, now().now))
+            .chain(next_reconcile(job, &look, now().now))
             .chain(full)
             .min()
             .map_or(Next::Done, Next::After))
@@ -321,7 +323,7 @@ impl Controller {
     async fn serve(&self, job: &Job, due: &Due<'_>, secrets: &[PullSecret]) -> Result<(), ReconcileError> {
         if due.full > 0 {
             let message = format!("{} nodes have as many images as they may have", due.full);
-            self.tell(job, Event { warning: true, reason: "TooManyImages", message });
+            self.record(job, Event { warning: true, reason: "TooManyImages", message });
         }
         let (mut free, mut failed) = (due.free, Vec::new());
         let (mut lacking, mut waiting) = (due.lacking.as_slice(), due.waiting.as_slice());
@@ -404,8 +406,8 @@ impl Controller {
         self.images.jobs.take_in(KIND, write::patch(&self.client, path, PatchKind::Merge, patch).await)
     }
 
-    fn tell(&self, job: &Job, event: Event) {
-        self.event_sender.tell(job.reference(&PULL_JOBS), event);
+    fn record(&self, job: &Job, event: Event) {
+        self.event_sender.record(job.reference(&PULL_JOBS), event);
     }
 }
 

@@ -127,9 +127,9 @@ impl Kept for Copy {
     fn identity(&self) -> Identity<'_> {
         Identity {
             namespace: &self.namespace,
-            name: &self.seen.name,
-            uid: &self.seen.uid,
-            resource_version: &self.seen.resource_version,
+            name: &self.observed.name,
+            uid: &self.observed.uid,
+            resource_version: &self.observed.resource_version,
         }
     }
 

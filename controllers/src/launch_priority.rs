@@ -20,7 +20,7 @@ use crate::workload::store::Kept;
 use crate::{Context, ReconcileError};
 
 const SETTINGS: QueueSettings = QueueSettings { name: "container-launch-priority-controller", workers: 4 };
-/// A Pod that waits is looked at again after this time even if no event reports it
+/// A Pod that waits is reconciled again after this time even if no event reports it
 /// (docs/behaviour/launch-priority.md#release-of-the-containers).
 const SAFETY_NET: Duration = Duration::from_secs(300);
 /// A barrier is created or taken over, gets a key, and the Pod is completed: a server that drops what
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_barrier_that_changed_meanwhile_is_looked_at_again() {
+    async fn a_barrier_that_changed_meanwhile_is_reconciled_again() {
         for barrier in [OLD, TAKEN] {
             let (client, requests) = fake::api_server(move |request| match request.method {
                 "GET" => (200, barrier.to_owned()),

@@ -107,7 +107,7 @@ pub struct Settings {
     pub advancedcronjob_workers: usize,
     /// The zone of schedules that name none.
     pub time_zone: TimeZone,
-    /// Pods that the SidecarTerminator looks at at a time.
+    /// Pods that the SidecarTerminator reconciles at a time.
     pub sidecarterminator_workers: usize,
     /// ResourceDistributions that are reconciled at a time.
     pub resourcedistribution_workers: usize,

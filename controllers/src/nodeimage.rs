@@ -131,9 +131,9 @@ impl Controller {
         let written = match step {
             Step::Nothing => return Ok(true),
             Step::Create(object) => write::create(&self.client, &NODE_IMAGES.all(), object).await,
-            Step::Delete(seen) => {
-                unless_outdated(write::delete(&self.client, &path, deletion(&seen.uid, None)).await)?;
-                self.images.nodes.deleted(&key(name), &seen.resource_version);
+            Step::Delete(observed) => {
+                unless_outdated(write::delete(&self.client, &path, deletion(&observed.uid, None)).await)?;
+                self.images.nodes.deleted(&key(name), &observed.resource_version);
                 return Ok(true);
             }
             Step::Change(patch) => write::patch(&self.client, &path, PatchKind::Json, patch).await,
@@ -142,7 +142,7 @@ impl Controller {
                 let written = write::patch(&self.client, &path, PatchKind::Merge, patch).await;
                 if written.is_ok() {
                     for (object, event) in reported {
-                        self.event_sender.tell(reference(object), event);
+                        self.event_sender.record(reference(object), event);
                     }
                 }
                 written

@@ -1,4 +1,4 @@
-//! Controller `nodepodprobe-controller`: tells the agent of each node which probes run there, and writes their results
+//! Controller `nodepodprobe-controller`: writes the probes of each node for its agent, and writes their results
 //! onto the Pods (docs/behaviour/probes.md#the-controller-of-nodepodprobes). What to do is decided by
 //! `kinds::podprobemarker`.
 
@@ -48,7 +48,7 @@ struct Controller {
     event_sender: EventSender,
 }
 
-/// The names of Nodes to look at: where they are sent, and where they come out.
+/// The names of Nodes to reconcile: both ends of their channel.
 pub(crate) type Names = (UnboundedSender<Box<str>>, UnboundedReceiver<Box<str>>);
 
 /// Reconciles NodePodProbes. Never returns.
@@ -92,7 +92,7 @@ impl Reconciler for Controller {
         let markers = self.markers_of(&pods);
         let probed = probed(&pods, &markers, self.liveness);
         let known = self.probes.nodes.get(&key(name));
-        let reported = self.tell_agent(name, step(name, node, known.as_deref(), &probed)).await?;
+        let is_written = self.write_probes(name, step(name, node, known.as_deref(), &probed)).await?;
         let all_written = match self.probes.nodes.get(&key(name)) {
             Some(known) => {
                 let taken = self.take_results(&known, &probed).await;
@@ -101,7 +101,7 @@ impl Reconciler for Controller {
             }
             None => true,
         };
-        Ok(if reported && all_written { Next::Done } else { Next::After(QUICK_RETRY) })
+        Ok(if is_written && all_written { Next::Done } else { Next::After(QUICK_RETRY) })
     }
 
     fn object(&self, name: &Box<str>) -> Option<ObjectReference> {
@@ -137,14 +137,14 @@ impl Controller {
     }
 
     /// Does what is planned for the NodePodProbe; false where it was in another state.
-    async fn tell_agent(&self, name: &str, step: Step) -> Result<bool, ReconcileError> {
+    async fn write_probes(&self, name: &str, step: Step) -> Result<bool, ReconcileError> {
         let path = NODE_PROBES.all().name(name);
         let written = match step {
             Step::Nothing => return Ok(true),
             Step::Create(object) => write::create(&self.client, &NODE_PROBES.all(), object).await,
-            Step::Delete(seen) => {
-                unless_outdated(write::delete(&self.client, &path, deletion(&seen.uid, None)).await)?;
-                self.probes.nodes.deleted(&key(name), &seen.resource_version);
+            Step::Delete(observed) => {
+                unless_outdated(write::delete(&self.client, &path, deletion(&observed.uid, None)).await)?;
+                self.probes.nodes.deleted(&key(name), &observed.resource_version);
                 return Ok(true);
             }
             Step::Change(patch) => write::patch(&self.client, &path, PatchKind::Merge, patch).await,
@@ -175,7 +175,7 @@ impl Controller {
         let mut outcome = Ok(());
         for Restart { pod, request, event } in restarts(known, probed) {
             match recreate(&self.client, pod, request).await {
-                Ok(true) => self.event_sender.tell(pod.reference(&PODS), event),
+                Ok(true) => self.event_sender.record(pod.reference(&PODS), event),
                 Ok(false) => {}
                 Err(error) => outcome = outcome.and(Err(error)),
             }
@@ -186,7 +186,7 @@ impl Controller {
     async fn take(&self, news: &Results<'_>) -> Result<bool, ReconcileError> {
         let Results { pod, write, conflicts } = news;
         for event in conflicts {
-            self.event_sender.tell(pod.reference(&PODS), event.clone());
+            self.event_sender.record(pod.reference(&PODS), event.clone());
         }
         let carried = carry_out(&self.client, &self.stores.pods, pod, std::slice::from_ref(write)).await?;
         Ok(matches!(carried, Carried::Written(_)))

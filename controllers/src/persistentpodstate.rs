@@ -39,14 +39,14 @@ const NAME: &str = "persistentpodstate-controller";
 const STATES: Resource<'_> = Resource::new(API_VERSION, PLURAL, KIND);
 /// How long changes are gathered that come in great numbers: one write remembers many Pods.
 const GATHERED: Duration = Duration::from_millis(100);
-/// Pause before an object is looked at again that had changed when it was to be written.
+/// Pause before an object is reconciled again that had changed when it was to be written.
 const RETRY_DELAY: Duration = Duration::from_millis(100);
-/// How often targets are looked at whose changes are not watched, and those that can't be read.
+/// How often targets are read whose changes are not watched, and those that can't be read.
 const UNWATCHED: Duration = Duration::from_secs(30);
 
 impl Whole for PersistentPodState {}
 
-/// What is looked at.
+/// What is reconciled.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Item {
     /// A PersistentPodState: what it remembers.
@@ -126,7 +126,7 @@ impl Controller {
         let due = if old.map(said) == new.map(said) { GATHERED } else { Duration::ZERO };
         let Some(state) = new.or(old) else { return Vec::new() };
         let mut items = vec![(Item::State(state.key()), due)];
-        // One that goes may have stood in the way of another, or be asked for still.
+        // A deleted one may have blocked another, or still be wanted.
         let gone = old.filter(|old| new.is_none_or(|new| new.metadata.uid != old.metadata.uid));
         if let Some(gone) = gone {
             let target = Workload::from(&gone.spec.target_ref);
@@ -205,7 +205,7 @@ impl Controller {
             // Nobody knows which Pods there are to be: what is remembered stays.
             Err(error @ ReconcileError::Unreadable(_)) => {
                 let event = Event { warning: true, reason: "ReadTargetFailed", message: error.message() };
-                self.event_sender.tell(state.reference(&STATES), event);
+                self.event_sender.record(state.reference(&STATES), event);
                 return Ok(Next::After(UNWATCHED));
             }
             workload => workload?,
@@ -245,7 +245,7 @@ impl Controller {
         match self.listed.get(namespace, &Workload::from(target)) {
             Listed::Known(Some(found)) if found.replicas.is_some() => return Ok(Some(found)),
             Listed::Known(None) => return Ok(None),
-            // Its scale may tell how many Pods it wants.
+            // Its scale may say how many Pods it wants.
             Listed::Known(Some(_)) | Listed::Unknown => {}
         }
         let (api_version, kind, name) = (workloads::api_version(target), &target.kind, &target.name);
@@ -296,7 +296,7 @@ impl Controller {
             }
             Step::Tell(event) => {
                 let place = about_in(namespace, api_version, kind, name, &workload.metadata.uid);
-                self.event_sender.tell(place, event);
+                self.event_sender.record(place, event);
                 true
             }
         };

@@ -31,7 +31,7 @@ use crate::{Context, ReconcileError, now};
 use cluster::event_sender::EventSender;
 
 const NAME: &str = "podunavailablebudget-controller";
-/// A budget is looked at again after this time, whatever has happened.
+/// A budget is reconciled again after this time, whatever has happened.
 const SAFETY_NET: Duration = Duration::from_secs(600);
 
 impl Whole for PodUnavailableBudget {}
@@ -108,7 +108,7 @@ impl Reconciler for Controller {
             Err(error @ ReconcileError::Unreadable(_)) => {
                 let message = format!("Failed to calculate the number of expected pods: {}", error.message());
                 let event = Event { warning: true, reason: "CalculateExpectedPodCountFailed", message };
-                self.event_sender.tell(budget.reference(&BUDGETS), event);
+                self.event_sender.record(budget.reference(&BUDGETS), event);
                 return Err(error);
             }
             members => members?,
@@ -126,7 +126,7 @@ impl Reconciler for Controller {
         let plan = plan::plan(&self.snapshot(&budget, &others, &members), now);
         let again = plan.requeue_after.into_iter().chain(members.unwatched.then_some(finder::MEMORY));
         let again = again.min().unwrap_or(SAFETY_NET);
-        self.tell(&budget, &members, &plan);
+        self.record(&budget, &members, &plan);
         let written = self.write(&budget, plan.status).await;
         self.mark(&members, &plan.marks).await?;
         Ok(Next::After(if written? { again } else { OUTDATED_RETRY }))
@@ -171,8 +171,8 @@ impl Controller {
         Snapshot { budget, others, pods: &members.pods, workloads: &members.workloads, gates }
     }
 
-    /// Reads Pods of which the watch should have told something by now. False where it is so far behind that it still
-    /// shows one that is gone: from what is known nothing can be counted.
+    /// Reads Pods of which the watch should have reported something by now. False where it is so far behind that it
+    /// still shows one that is gone: from what is known nothing can be counted.
     async fn read(&self, namespace: &str, names: Vec<String>) -> Result<bool, ReconcileError> {
         let pods = &self.stores.pods;
         for name in names {
@@ -260,13 +260,13 @@ impl Controller {
         outcome
     }
 
-    fn tell(&self, budget: &PodUnavailableBudget, members: &Members, plan: &Plan) {
+    fn record(&self, budget: &PodUnavailableBudget, members: &Members, plan: &Plan) {
         for event in &plan.events {
-            self.event_sender.tell(budget.reference(&BUDGETS), event.clone());
+            self.event_sender.record(budget.reference(&BUDGETS), event.clone());
         }
         for (seen, event) in &plan.pod_events {
             if let Some(pod) = members.pods.iter().find(|pod| *pod.metadata.uid == *seen.uid) {
-                self.event_sender.tell(pod.reference(&PODS), event.clone());
+                self.event_sender.record(pod.reference(&PODS), event.clone());
             }
         }
     }

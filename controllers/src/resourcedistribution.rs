@@ -51,7 +51,7 @@ const DISTRIBUTIONS: Resource<'_> = Resource::new(API_VERSION, PLURAL, KIND);
 /// The most namespaces that are worked on at a time. It begins with one, so that a resource that is refused
 /// everywhere costs few requests at a time.
 const WIDEST_BATCH: usize = 64;
-/// How often a copy is looked at that changes while it is written to.
+/// How often a copy is read that changes while it is written to.
 const ATTEMPTS: usize = 3;
 
 /// What ResourceDistributions are found by.
@@ -250,7 +250,7 @@ impl Controller {
         if !written {
             return Ok(Next::After(OUTDATED_RETRY));
         }
-        Ok(self.memory.next_look(&distribution.name).map_or(Next::Done, Next::After))
+        Ok(self.memory.next_reconcile(&distribution.name).map_or(Next::Done, Next::After))
     }
 
     /// Works on namespaces in batches that grow, in the order of their names; false if the ResourceDistribution
@@ -404,7 +404,7 @@ impl Controller {
         let path = objects(resource.kind).namespaced(namespace).name(&copy.name);
         // It may have got another owner since the watch reported it.
         let options = write::deletion(&copy.uid, Some(&copy.resource_version));
-        // Of what was deleted or changed the watch tells, and brings us back.
+        // The watch reports what was deleted or changed, and starts a reconcile.
         let error = unless_outdated(write::delete(&self.client, &path, options).await).err()?;
         Some(Err((Failure::Delete, error.to_string())))
     }

@@ -24,7 +24,7 @@ use crate::{Context, ReconcileError, now};
 use cluster::event_sender::EventSender;
 
 const NAME: &str = "sidecarterminator-controller";
-/// A Pod that stays due is looked at again after this time: a request may have been deleted, or failed.
+/// A Pod that stays due is reconciled again after this time: a request may have been deleted, or failed.
 const SAFETY_NET: Duration = Duration::from_secs(300);
 
 /// Reconciles the Pods whose sidecars have to end. Never returns.
@@ -68,7 +68,7 @@ impl Reconciler for Terminator {
                 }
             };
             if let Some(event) = event {
-                self.event_sender.tell(pod.reference(&PODS), event);
+                self.event_sender.record(pod.reference(&PODS), event);
             }
         }
         Ok(Next::After(SAFETY_NET))

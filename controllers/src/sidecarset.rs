@@ -65,7 +65,7 @@ const SIDECAR_SETS: Resource<'_> =
 const CONCURRENCY: usize = 4;
 /// Pause before others are updated in the place of Pods that were refused, and before a plan on what has changed.
 const OTHERS: Duration = Duration::from_millis(20);
-/// A SidecarSet is looked at again after this time even if no event reports it: selectors may match
+/// A SidecarSet is reconciled again after this time even if no event reports it: selectors may match
 /// otherwise once a namespace has got other labels.
 const SAFETY_NET: Duration = Duration::from_secs(300);
 
@@ -256,7 +256,7 @@ impl Controller {
             return Ok(Next::After(pause));
         }
         for event in &plan.events {
-            self.event_sender.tell(set.reference(&SIDECAR_SETS), event.clone());
+            self.event_sender.record(set.reference(&SIDECAR_SETS), event.clone());
         }
         let written = self.write_pods(set, &plan).await;
         if let Some(error) = written.failed {
@@ -315,7 +315,7 @@ impl Controller {
         };
         let Some(message) = problem else { return recorded };
         let event = Event { warning: true, reason: "RevisionRefused", message };
-        self.event_sender.tell(set.reference(&SIDECAR_SETS), event);
+        self.event_sender.record(set.reference(&SIDECAR_SETS), event);
         Ok((set.status.latest_revision.clone(), set.status.collision_count.unwrap_or(0)))
     }
 
@@ -337,8 +337,9 @@ impl Controller {
         (all.iter().filter(selected).cloned().collect(), complete)
     }
 
-    /// Brings the status up to date. If the SidecarSet is gone or has changed, gives when to plan anew: no trigger tells
-    /// of a change of its annotations. The resource version says so: that of a UID is not looked at in a patch of a status.
+    /// Brings the status up to date. If the SidecarSet is gone or has changed, gives when to plan anew: no trigger
+    /// reports of a change of its annotations. The resource version says so: a UID is not checked in a patch of a
+    /// status.
     async fn write_status(
         &self,
         set: &RolloutSet,
@@ -376,7 +377,7 @@ impl Controller {
             match outcome {
                 Ok(Ok(Carried::Written(_))) => {}
                 Ok(Ok(Carried::Outdated)) => {
-                    // Noted before the look: what comes in between is not missed.
+                    // Noted before the reconcile: what comes in between is not missed.
                     self.memory.await_change(&set.name, pod);
                     let version = |pod: &ObservedPod| pod.metadata.resource_version.clone();
                     let present = self.pods.get(&pod.key());
@@ -425,7 +426,7 @@ impl Controller {
             Err(error) => update.on_failure(&error.message()),
         };
         if let Some(event) = event {
-            self.event_sender.tell(update.pod.reference(&PODS), event);
+            self.event_sender.record(update.pod.reference(&PODS), event);
         }
         (&update.pod, outcome)
     }
@@ -450,17 +451,17 @@ impl Controller {
         present.is_some_and(|present| (&present.uid, present.generation) == (&set.uid, set.generation))
     }
 
-    /// Tells why Pods wait, once they have for a while; gives the time of the next look.
+    /// Reports why Pods wait, once they have for a while; gives the time of the next reconcile.
     async fn explain(&self, set: &RolloutSet, plan: &Plan) -> Duration {
         let summary = plan.pods.is_empty().then(|| plan.summary()).flatten();
         match self.memory.standstill(&set.name, summary.as_deref()) {
             Standstill::No => SAFETY_NET,
             Standstill::Since(rest) => rest,
-            Standstill::Tell => {
+            Standstill::Report => {
                 let message = summary.unwrap_or_default();
                 info!(sidecar_set = &*set.name, reason = message, "Pods wait for their update");
                 let event = Event { warning: false, reason: "UpdateWaits", message };
-                self.event_sender.tell(set.reference(&SIDECAR_SETS), event);
+                self.event_sender.record(set.reference(&SIDECAR_SETS), event);
                 SAFETY_NET
             }
         }

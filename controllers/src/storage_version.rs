@@ -17,7 +17,7 @@ use serde::Deserialize;
 use thiserror::Error;
 use tracing::{debug, info, warn};
 
-/// Pause between two looks at a CRD.
+/// Pause between two checks of a CRD.
 const PERIOD: Duration = Duration::from_secs(600);
 /// Pause after the first attempt that failed; doubled with each further one, up to [`PERIOD`].
 const RETRY: Duration = Duration::from_secs(15);
@@ -181,7 +181,7 @@ mod tests {
         crds::find("apps.kruise.io", "CloneSet").unwrap()
     }
 
-    /// An API server with one object, which answers a rewrite and a list as told.
+    /// An API server with one object, which answers a rewrite and a list as configured.
     fn server(list: (u16, String), rewrite: u16) -> (Client, fake::Requests) {
         fake::api_server(move |request| match request {
             fake::Request { path, .. } if path.contains("customresourcedefinitions") => {

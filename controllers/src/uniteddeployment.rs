@@ -8,7 +8,7 @@
 //! ```
 //!
 //! What can't be created for one subset stops no other creation, but existing workloads are neither deleted nor changed in
-//! that look.
+//! that reconcile.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -133,7 +133,7 @@ impl Reconciler for Controller {
             Some(ReconcileError::Ending(_)) => return Ok(Next::After(OUTDATED_RETRY)),
             Some(error) => return self.fail(&united, "FailedRevisionProvision", error, plan.status).await,
         }
-        std::mem::take(&mut plan.events).into_iter().for_each(|event| self.tell(&united, event));
+        std::mem::take(&mut plan.events).into_iter().for_each(|event| self.record(&united, event));
         let outcome = match plan.problem.take() {
             Some(problem) => Outcome { failure: Some(Failure::Provision(problem)), is_outdated: false },
             None => self.carry_out(&united, &mut plan).await?,
@@ -242,8 +242,8 @@ impl Controller {
         Ok(now.as_deref().is_some_and(exists))
     }
 
-    /// Tells why nothing can be done. What changed meanwhile is only looked at again, and a namespace that is being deleted
-    /// is left alone.
+    /// Reports why nothing can be done. What changed meanwhile is only reconciled again, and a namespace that is being
+    /// deleted is left alone.
     async fn fail(
         &self,
         united: &UnitedDeployment,
@@ -253,7 +253,7 @@ impl Controller {
     ) -> Result<Next, ReconcileError> {
         if !matches!(error.retry(), Retry::Now | Retry::Never) {
             let problem = error.message();
-            self.tell(united, warning(reason, problem.clone()));
+            self.record(united, warning(reason, problem.clone()));
             self.write_status(united, status, Some(&Failure::Provision(problem))).await?;
         }
         Err(error)
@@ -291,8 +291,8 @@ impl Controller {
         }
     }
 
-    /// Brings the status up to date; gives when to do it if not now. One that has changed meanwhile is told all the same what
-    /// was done: which subset has no room may not be seen again.
+    /// Brings the status up to date; gives when to do it if not now. One that has changed meanwhile gets all the same
+    /// what was done: a subset without capacity may not be observed again.
     async fn write_status(
         &self,
         united: &UnitedDeployment,
@@ -323,8 +323,8 @@ impl Controller {
         Ok(Some(OUTDATED_RETRY))
     }
 
-    fn tell(&self, united: &UnitedDeployment, event: Event) {
-        self.event_sender.tell(united.reference(&UNITED), event);
+    fn record(&self, united: &UnitedDeployment, event: Event) {
+        self.event_sender.record(united.reference(&UNITED), event);
     }
 }
 

@@ -9,7 +9,7 @@
 //!     |- reading      reads what has the name of an object
 //!     |- executor     carries out actions; carry_out  the writes of one Pod; rehearsal  tries a change out
 //!     |- children     other objects, such as ImagePullJobs; revisions  writes ControllerRevisions
-//!     |- places       what WorkloadSpreads say of the Pods
+//!     |- spread_slots what WorkloadSpreads say of the Pods
 //!     |- budgets      what budgets of ours do not bear, and who waits for it
 //!     '- memory       what was refused, and for how long
 //!   batches         batches that grow
@@ -32,12 +32,12 @@ pub(crate) mod limiter;
 pub(crate) mod memory;
 pub(crate) mod nodes;
 pub(crate) mod owned;
-mod places;
 pub mod pods;
 pub(crate) mod reading;
 pub(crate) mod recreate;
 mod rehearsal;
 pub(crate) mod revisions;
+mod spread_slots;
 pub mod store;
 pub mod stores;
 pub(crate) mod unconfirmed;

@@ -34,12 +34,12 @@ use crate::{Context, ReconcileError, now};
 use cluster::event_sender::EventSender;
 
 const NAME: &str = "workloadspread-controller";
-/// Pause before a WorkloadSpread is looked at again that had changed when its status was to be written, or of whose Pods
-/// some are still to be read.
+/// Pause before a WorkloadSpread is reconciled again that had changed when its status was to be written, or of whose
+/// Pods some are still to be read.
 const RETRY_DELAY: Duration = Duration::from_millis(100);
-/// How often targets are looked at whose changes are not watched, and Pods on Nodes that are not known yet.
+/// How often targets are read whose changes are not watched, and Pods on Nodes that are not known yet.
 const UNWATCHED: Duration = Duration::from_secs(10);
-/// Pods that are read in one look, to be adopted.
+/// Pods that one reconcile reads, to be adopted.
 const CANDIDATES: usize = 200;
 /// How long it is believed that no subset suits a Pod.
 const UNSUITED: Duration = Duration::from_secs(60);
@@ -88,9 +88,9 @@ struct Candidates {
     /// The Pods as a whole.
     texts: Vec<Whole>,
     nodes: Arc<Nodes>,
-    /// Those that a later look reads, by UID.
+    /// Those that a later reconcile reads, by UID.
     later: HashSet<Box<str>>,
-    /// When the next look is due for them.
+    /// When the next reconcile is due for them.
     next: Option<Duration>,
 }
 
@@ -163,7 +163,8 @@ impl Controller {
     }
 
     async fn advance(&self, spread: &Spread) -> Result<Next, ReconcileError> {
-        let mut target = self.target(spread).await.inspect_err(|error| self.tell_of_target(spread, error))?;
+        let mut target =
+            self.target(spread).await.inspect_err(|error| self.record_unreadable_target(spread, error))?;
         let now = now().now;
         let Candidates { texts, nodes, later, next: more } =
             self.candidates(spread, &target.pods, now).await?;
@@ -186,7 +187,7 @@ impl Controller {
         self.remember_unsuited(spread, &plan, &texts);
         self.write_pods(spread, &plan.pods).await?;
         for event in &plan.events {
-            self.event_sender.tell(spread.reference(&SPREADS), event.clone());
+            self.event_sender.record(spread.reference(&SPREADS), event.clone());
         }
         if !self.write_status(spread, plan.status).await? {
             return Ok(Next::After(RETRY_DELAY));
@@ -204,7 +205,7 @@ impl Controller {
         let api_version = custom::api_version(spread);
         let reference = Reference { api_version, kind: &target.kind, name: &target.name, uid: None };
         let world = self.context.index.world();
-        let Some(found) = finder.find(&self.client, spread.namespace(), reference).await? else {
+        let Some(workload) = finder.find(&self.client, spread.namespace(), reference).await? else {
             return Ok(Target { pods: Vec::new(), replicas: 0, latest: None });
         };
         let listed = match world.spreads().custom() {
@@ -213,30 +214,30 @@ impl Controller {
             }
             listed => listed.unwrap_or(&custom::NONE),
         };
-        let mut pods = finder.pods(&self.stores.pods, &found).await?;
+        let mut pods = finder.pods(&self.stores.pods, &workload).await?;
         if !custom::is_built_in(target) {
             let known: HashSet<_> = pods.iter().map(|pod| pod.metadata.uid.clone()).collect();
             let of_namespace = self.stores.pods.of_namespace(spread.namespace());
             let others = of_namespace.iter().filter(|pod| !known.contains(&pod.metadata.uid));
             pods.extend(custom::behind_parts(spread, listed, others));
         }
-        let sets = finder.replica_sets(&found).await?;
-        let latest = version::latest(&found, &sets, self.versioned());
+        let sets = finder.replica_sets(&workload).await?;
+        let latest = version::latest(&workload, &sets, self.versioned());
         let replicas = match self.given_replicas(spread, listed, api_version).await? {
             Some(replicas) => replicas,
-            None => match &found.hidden {
+            None => match &workload.hidden {
                 Some(problem) => return Err(ReconcileError::Unreadable(problem.clone())),
-                None => found.replicas.or(found.parallelism).unwrap_or(0),
+                None => workload.replicas.or(workload.parallelism).unwrap_or(0),
             },
         };
         Ok(Target { pods, replicas, latest })
     }
 
-    /// Tells where users look why nothing is counted.
-    fn tell_of_target(&self, spread: &Spread, error: &ReconcileError) {
+    /// Records an Event that says why nothing is counted.
+    fn record_unreadable_target(&self, spread: &Spread, error: &ReconcileError) {
         if let ReconcileError::Unreadable(_) = error {
             let event = Event { warning: true, reason: "ReadTargetFailed", message: error.message() };
-            self.event_sender.tell(spread.reference(&SPREADS), event);
+            self.event_sender.record(spread.reference(&SPREADS), event);
         }
     }
 
@@ -251,14 +252,14 @@ impl Controller {
         if custom::given_paths(spread, listed).is_empty() {
             return Ok(None);
         }
-        let place = (api_version, &*target.kind, &*target.name);
-        let text = self.discovery.get(&self.client, spread.namespace(), place).await?;
+        let reference = (api_version, &*target.kind, &*target.name);
+        let text = self.discovery.get(&self.client, spread.namespace(), reference).await?;
         let Some(text) = text else { return Ok(None) };
         let workload = serde_json::from_str(&text).map_err(ReconcileError::of_object("workload"))?;
         custom::replicas(spread, listed, &workload).map_err(ReconcileError::Action)
     }
 
-    /// The Pods that may be adopted, as a whole, and the Nodes. A look reads a limited number of them, so that no number of Pods fills the memory or keeps a worker for long.
+    /// The Pods that may be adopted, as a whole, and the Nodes. A reconcile reads a limited number of them, so that no number of Pods fills the memory or keeps a worker for long.
     async fn candidates(
         &self,
         spread: &Spread,
@@ -334,7 +335,7 @@ impl Controller {
             Ok(Some(text)) => self.stores.pods.written(&text).map(drop),
             Err(error) => {
                 if let Some(event) = patched.on_failure() {
-                    self.event_sender.tell(spread.reference(&SPREADS), event.clone());
+                    self.event_sender.record(spread.reference(&SPREADS), event.clone());
                 }
                 Err(error.into())
             }
@@ -354,7 +355,7 @@ impl Controller {
             let path = PODS.namespaced(pod.namespace()).name(pod.name());
             let deleted = write::delete(&self.client, &path, deletion(pod.uid(), None)).await;
             unless_outdated(deleted)
-                .inspect_err(|_| self.event_sender.tell(spread.reference(&SPREADS), on_failure.clone()))?;
+                .inspect_err(|_| self.event_sender.record(spread.reference(&SPREADS), on_failure.clone()))?;
         }
         Ok(())
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use thiserror::Error;
 
-/// How long a hook waits that nobody has told to, at most.
+/// The longest time for which a hook waits without a message from the agent.
 const WINDOW: Duration = Duration::from_secs(10);
 /// Such a hook waits for a third of the Pod's time at most: the user's own hook needs the rest.
 const SHARE: u32 = 3;
@@ -27,7 +27,7 @@ pub(crate) enum Command {
     Wait(Wait),
 }
 
-/// What a hook is told.
+/// What a hook is ordered to do.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Mark {
     /// The container of the hook.
@@ -41,7 +41,7 @@ pub(crate) struct Mark {
 pub(crate) struct Wait {
     /// The container of the hook.
     pub(crate) name: String,
-    /// How long it waits where nobody has told it anything.
+    /// How long it waits without a message from the agent.
     pub(crate) window: Duration,
     /// It waits for nobody.
     pub(crate) is_over: bool,

@@ -1,4 +1,4 @@
-//! The request of a preStop hook, as the kubelet sends it: any answer is a good one, and nobody looks at certificates.
+//! The request of a preStop hook, as the kubelet sends it: any answer is a good one, and certificates are not checked.
 //! The hook ends with the answer, since a program may answer for as long as it drains.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -126,7 +126,7 @@ fn message(request: &Request, host: &str) -> Result<String, HttpError> {
     Ok(lines.join("\r\n") + "\r\n\r\n")
 }
 
-/// The path with what can't stand in a request line escaped.
+/// The path with the characters escaped that a request line can't have.
 fn escaped(path: &str) -> String {
     let escape = |byte: u8| match byte {
         b'!'..=b'~' => char::from(byte).to_string(),

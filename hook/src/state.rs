@@ -1,4 +1,4 @@
-//! What the agent of the node has told the hooks of a Pod: two files for each container, beside the program. One tells
+//! The messages of the node's agent to the hooks of a Pod: two files for each container, beside the program. One says
 //! until when the container waits. The other lets it go: whichever is written last, a release is final. The volume
 //! outlives a restart of the node, so what was written before it counts for nothing.
 
@@ -12,14 +12,14 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::arguments::Mark;
 
-/// The file that tells which start of the machine this is.
+/// The file that says which start of the machine this is.
 const BOOT: &str = "/proc/sys/kernel/random/boot_id";
 /// Below the directory of the program.
 const STATES: &str = "state";
 /// The end of the file's name that lets a container go. No name of a container has a dot.
 const RELEASED: &str = ".released";
 
-/// What a hook was told.
+/// The last message to a hook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
     /// To wait until this time of [`now`].
@@ -56,7 +56,7 @@ impl Directory {
         Ok(Self { path: beside.join(STATES), boot: fs::read_to_string(BOOT)?.trim().to_owned() })
     }
 
-    /// What the hook of a container was told since the machine has started.
+    /// The last message to the hook of a container since the machine has started.
     pub(crate) fn read(&self, name: &str) -> Option<State> {
         if self.line(&released(name)).is_some() {
             return Some(State::Release);

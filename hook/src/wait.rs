@@ -32,7 +32,7 @@ pub(crate) fn wait(wait: &Wait) {
     }
 }
 
-/// Until when a hook waits that was told this; `None` if it continues at once.
+/// Until when a hook with this message waits; `None` if it continues at once.
 fn until(reported: Option<State>, begun: Duration, window: Duration) -> Option<Duration> {
     match reported {
         Some(State::Release) => None,

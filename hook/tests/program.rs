@@ -100,7 +100,7 @@ fn a_hook_that_nobody_tells_anything_goes_on() {
 }
 
 #[test]
-fn what_goes_wrong_is_told() {
+fn what_goes_wrong_is_reported() {
     let directory = tempfile::tempdir().unwrap();
     let missing = directory.path().join("missing");
     let output =

@@ -175,7 +175,7 @@ impl Lookup {
         }
     }
 
-    /// How many objects of `definition` are not being deleted, in all namespaces. When `patience`
+    /// How many objects of `definition` are not being deleted, in all namespaces. When `timeout`
     /// ends after some were found, their number is the answer: what matters is whether there are any.
     ///
     /// # Errors
@@ -183,13 +183,13 @@ impl Lookup {
     pub async fn custom_resources(
         &self,
         definition: &CustomResources,
-        patience: Duration,
+        timeout: Duration,
     ) -> Result<usize, LookupError> {
         match &*self.0 {
             Source::Cluster(live) => {
                 let version = format!("{}/{}", definition.group, definition.version);
                 let path = Resource::new(&version, &definition.plural, &definition.kind).all();
-                live.count(&path, METADATA_LIST, Item::is_active, patience).await
+                live.count(&path, METADATA_LIST, Item::is_active, timeout).await
             }
             Source::Files(objects) => {
                 Ok(objects.count(&definition.group, &definition.kind, None, counts_value(Item::is_active)))
@@ -222,9 +222,9 @@ impl Live {
         path: &Path,
         accept: &'static str,
         counts: impl Fn(&Item) -> bool,
-        patience: Duration,
+        timeout: Duration,
     ) -> Result<usize, LookupError> {
-        let deadline = Instant::now() + patience;
+        let deadline = Instant::now() + timeout;
         let mut found = 0;
         let mut token = None;
         loop {
@@ -234,7 +234,7 @@ impl Live {
                 Ok(answer) => answer?,
                 Err(_) if found > 0 => return Ok(found),
                 Err(_) => {
-                    return Err(LookupError(format!("no answer from the API server within {patience:?}")));
+                    return Err(LookupError(format!("no answer from the API server within {timeout:?}")));
                 }
             };
             found += list.items.iter().filter(|item| counts(item)).count();

@@ -196,11 +196,11 @@ impl Connection {
     /// Does something in the cluster that takes no longer than this.
     pub(super) fn within<T>(
         &self,
-        patience: Duration,
+        timeout: Duration,
         work: impl AsyncFnOnce(&Session) -> anyhow::Result<T>,
     ) -> anyhow::Result<T> {
         complete(async {
-            tokio::time::timeout(patience, self.connected(work))
+            tokio::time::timeout(timeout, self.connected(work))
                 .await
                 .context("the API server took too long")?
         })
@@ -212,7 +212,7 @@ impl Connection {
         let namespace = self.namespace.as_deref().unwrap_or(&configuration.default_namespace).to_owned();
         let client = match self.flags.request_timeout {
             Duration::ZERO => client::connect(&configuration, USER_AGENT)?,
-            patience => client::connect_with_patience(&configuration, USER_AGENT, patience)?,
+            timeout => client::connect_with_timeout(&configuration, USER_AGENT, timeout)?,
         };
         let served = Served::ask(&client).await;
         work(&Session { client, namespace, served }).await

@@ -256,7 +256,7 @@ pub(super) fn expose(arguments: &ExposeArguments, call: Call<'_>) -> anyhow::Res
         if arguments.record {
             service = applied(&service, &edit::cause(&service, &command_line()))?;
         }
-        let service = Creation::new(SERVICES, service).told_as("exposed");
+        let service = Creation::new(SERVICES, service).with_operation("exposed");
         session.create(service.saving_config(arguments.save_config), &arguments.write).await?;
         Ok(ExitCode::SUCCESS)
     })
@@ -304,10 +304,10 @@ pub(super) async fn request_restart(
 pub(super) async fn await_restart(
     session: &Session,
     made: &Value,
-    patience: Duration,
+    timeout: Duration,
     write: &WriteArguments,
 ) -> anyhow::Result<ExitCode> {
-    wait(session, RESTARTS, made, patience, write, restart_stage).await
+    wait(session, RESTARTS, made, timeout, write, restart_stage).await
 }
 
 /// Arguments of `image`.
@@ -319,7 +319,7 @@ pub(super) struct ImageArguments {
 
 #[derive(Debug, Subcommand)]
 enum ImageVerb {
-    /// Pull an image to Nodes, and tell how far that is
+    /// Pull an image to Nodes, and show the progress
     Pull(PullArguments),
 }
 
@@ -346,16 +346,16 @@ pub(super) fn image(arguments: &ImageArguments, connection: &Connection) -> anyh
     })
 }
 
-/// Tells the progress of a restart or a pull, until it is over.
+/// Prints the progress of a restart or a pull, until it is over.
 async fn wait(
     session: &Session,
     resource: Resource<'_>,
     made: &Value,
-    patience: Duration,
+    timeout: Duration,
     write: &WriteArguments,
     stage: impl Fn(&Value) -> Stage,
 ) -> anyhow::Result<ExitCode> {
-    if patience.is_zero() || !write.writes() {
+    if timeout.is_zero() || !write.writes() {
         return Ok(ExitCode::SUCCESS);
     }
     let name = text(made, "/metadata/name");
@@ -375,7 +375,7 @@ async fn wait(
         }
         Err(anyhow!("the watch ended"))
     };
-    match tokio::time::timeout(patience, followed).await {
+    match tokio::time::timeout(timeout, followed).await {
         Ok(done) => done,
         Err(_) => bail!("timed out waiting for {} {name}, which goes on", resource.kind),
     }

@@ -254,7 +254,7 @@ fn workload<W: Workload>(arguments: &WorkloadArguments) -> anyhow::Result<Shown>
     arguments.target.explain(async |site| workload::of_workload::<W>(site, &gates).await)
 }
 
-/// What stands in the way, for programs.
+/// What blocks progress, for programs.
 fn blockers(explanation: &Explanation) -> Vec<Value> {
     let blockers = explanation.blockers.iter().map(|blocker| {
         let Blocker { pod, reason, message, remedy, since } = blocker;

@@ -35,17 +35,17 @@ const HELD: u8 = 4;
 const REDRAW: Duration = Duration::from_secs(2);
 /// How many Pods a terminal shows.
 const SLOWEST: usize = 5;
-/// Events in the form in which all of them can be told apart by their type.
+/// Events in the form in which their types distinguish all of them.
 const CORE_EVENTS: Resource<'_> = Resource::new("v1", "events", "Event");
 
 /// How a rollout is followed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Following {
-    /// Go on until it is done, instead of telling once.
+    /// Go on until it is done, instead of printing the state once.
     pub(super) watches: bool,
     /// The time limit: zero has none.
     pub(super) timeout: Duration,
-    /// The exit code tells what went wrong.
+    /// The exit code says what went wrong.
     pub(super) exit_codes: bool,
     /// Tell which Pods are updated.
     pub(super) detail: bool,
@@ -58,7 +58,7 @@ impl Following {
     }
 }
 
-/// Tells how far the rollout is, each time that it says something else.
+/// Says how far the rollout is, each time that it says something else.
 pub(super) async fn follow(
     session: &Session,
     named: &Named,
@@ -73,7 +73,7 @@ pub(super) async fn follow(
         draws: terminal::draws() && following.watches,
         block: Block::default(),
         reported: String::new(),
-        is_pause_told: false,
+        is_pause_reported: false,
         is_held: &is_held,
     };
     within(following.timeout, late, watch(viewer)).await
@@ -135,16 +135,16 @@ pub(super) fn events(
     let only = watcher::Config::default().fields(&format!("metadata.name={name}"));
     let mut is_absent = false;
     watcher(api, only).default_backoff().filter_map(move |event| {
-        let seen = match event {
-            Ok(event) => seen(event, &mut is_absent),
+        let observed = match event {
+            Ok(event) => observed(event, &mut is_absent),
             Err(error) => denied(error, &what).map(Err),
         };
-        std::future::ready(seen)
+        std::future::ready(observed)
     })
 }
 
 /// What an event shows. A list that is complete without the object (`is_absent`) shows that it is gone.
-fn seen(event: Event<WatchedObject>, is_absent: &mut bool) -> Option<anyhow::Result<Value>> {
+fn observed(event: Event<WatchedObject>, is_absent: &mut bool) -> Option<anyhow::Result<Value>> {
     let read =
         |object: &WatchedObject| Some(serde_json::from_str(object.json()).map_err(anyhow::Error::from));
     let gone = || Err(anyhow!("object has been deleted"));
@@ -176,7 +176,7 @@ fn denied(error: watcher::Error, what: &str) -> Option<anyhow::Error> {
         .then(|| from_server(&status.reason, format!("cannot {verb} {what}: {}", status.message)))
 }
 
-/// Somebody who looks at a rollout.
+/// A viewer of a rollout.
 struct Viewer<'a> {
     session: &'a Session,
     named: &'a Named,
@@ -186,15 +186,15 @@ struct Viewer<'a> {
     block: Block,
     /// The message that was printed last.
     reported: String,
-    is_pause_told: bool,
-    /// The rollout waited for a person when it was looked at last.
+    is_pause_reported: bool,
+    /// The rollout waited for a person when it was read last.
     is_held: &'a Cell<bool>,
 }
 
 async fn watch(mut viewer: Viewer<'_>) -> anyhow::Result<ExitCode> {
     let (session, named) = (viewer.session, viewer.named);
     let mut object = session.read(named).await?;
-    if let Some(code) = viewer.look(&object).await? {
+    if let Some(code) = viewer.observe(&object).await? {
         return Ok(code);
     }
     let mut events = pin!(events(session, named.resource(session), named.namespace(session), &named.name));
@@ -208,15 +208,15 @@ async fn watch(mut viewer: Viewer<'_>) -> anyhow::Result<ExitCode> {
             // Pods change where the workload says nothing new.
             _ = redraw.tick(), if viewer.draws => {}
         }
-        if let Some(code) = viewer.look(&object).await? {
+        if let Some(code) = viewer.observe(&object).await? {
             return Ok(code);
         }
     }
 }
 
 impl Viewer<'_> {
-    /// Tells how far the rollout is, if that is new; gives the exit code at its end.
-    async fn look(&mut self, object: &Value) -> anyhow::Result<Option<ExitCode>> {
+    /// Says how far the rollout is, if that is new; gives the exit code at its end.
+    async fn observe(&mut self, object: &Value) -> anyhow::Result<Option<ExitCode>> {
         let kind = self.named.kind;
         let progress = self.progress(object).await?;
         let is_held = matches!(progress, Progress::Waiting(_)) && progress::is_held(kind, object);
@@ -240,7 +240,7 @@ impl Viewer<'_> {
             return Ok(Some(ExitCode::SUCCESS));
         }
         let is_paused = progress::is_paused(kind, object);
-        if is_paused && !self.draws && !std::mem::replace(&mut self.is_pause_told, true) {
+        if is_paused && !self.draws && !std::mem::replace(&mut self.is_pause_reported, true) {
             eprintln!("{} is paused", self.named.quoted());
         }
         let once =
@@ -248,7 +248,7 @@ impl Viewer<'_> {
         Ok((!self.following.watches).then_some(once))
     }
 
-    /// How far the rollout is. A Rollout that is over may not have seen the newest version of its workload.
+    /// How far the rollout is. A Rollout that is over may not have observed the newest version of its workload.
     async fn progress(&self, object: &Value) -> anyhow::Result<Progress> {
         let Some(progress) = progress::progress(self.named.kind, object) else {
             bail!("no status viewer has been implemented for {}", self.named.quoted());
@@ -311,7 +311,7 @@ mod tests {
     fn a_list_without_the_object_shows_that_it_is_gone() {
         let object = || serde_json::from_str::<WatchedObject>(r#"{"metadata": {"name": "web"}}"#).unwrap();
         let mut is_absent = false;
-        let mut kinds = |event| match seen(event, &mut is_absent) {
+        let mut kinds = |event| match observed(event, &mut is_absent) {
             None => "nothing",
             Some(Ok(_)) => "object",
             Some(Err(error)) if error.to_string() == "object has been deleted" => "gone",

@@ -29,7 +29,7 @@ const IN_NAMESPACES: [&str; 17] = [
     "gameserversets.game.kruise.io",
     "gameservers.game.kruise.io",
 ];
-/// The group of OpenKruiseGame, which few clusters have: nobody is told that it is absent.
+/// The group of OpenKruiseGame, which few clusters have: its absence is not reported.
 const SELDOM: &str = ".game.kruise.io";
 /// The kinds that are in no namespace.
 const OF_THE_CLUSTER: [&str; 4] = [

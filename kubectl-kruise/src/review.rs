@@ -20,7 +20,7 @@ use cluster::reservation::Reservations;
 use informers::files::Objects;
 use informers::{Index, Lookup};
 use kinds::podunavailablebudget::reserve::Rules;
-use kinds::workloadspread::places::Places;
+use kinds::workloadspread::slots::Slots;
 use pod::exit_priority;
 use values::moment::Moment;
 use webhooks::{Admission, AdmissionFlags, Metrics, ProtectionLog};
@@ -135,7 +135,7 @@ fn admission(arguments: &ReviewArguments, reviewed: &Objects) -> anyhow::Result<
         metrics: Metrics::new()?,
         protection_log: ProtectionLog::disabled(),
         budgets,
-        spreads: Reservations::new(None, Places),
+        spreads: Reservations::new(None, Slots),
         refusals: None,
         clock: Arc::new(|| Moment { now: jiff::Timestamp::now(), seed: 0 }),
     })

@@ -173,7 +173,7 @@ async fn create_clone_set(
     Ok(ExitCode::SUCCESS)
 }
 
-/// The plan, once the CloneSet keeps it. `None` where there is nothing to do but to tell so.
+/// The plan, once the CloneSet keeps it. `None` where there is nothing to do but to report that.
 async fn begun(
     session: &Session,
     arguments: &MigrateArguments,

@@ -17,7 +17,7 @@ const VERSIONS: [(&str, &str); 2] = [
 pub(super) struct Served([Option<Vec<String>>; 2]);
 
 impl Served {
-    /// Asks the API server. What it doesn't tell is taken as served: the request for an object then says what is wrong.
+    /// Asks the API server. What it doesn't list counts as served: the request for an object then says what is wrong.
     pub(super) async fn ask(client: &Client) -> Self {
         let [apps, rollouts] = VERSIONS.map(|(newer, _)| async move {
             let path = format!("/apis/{newer}");

@@ -32,7 +32,7 @@ pub(super) struct SetArguments {
 enum What {
     /// Set images of containers: TYPE NAME CONTAINER=IMAGE..., or TYPE/NAME CONTAINER=IMAGE...
     Image(NamedValueArguments),
-    /// Set environment variables: TYPE/NAME K=V..., and K- for each that goes
+    /// Set environment variables: TYPE/NAME K=V..., and K- for each to remove
     Env(EnvironmentArguments),
     /// Set requests and limits of containers
     Resources(ResourcesArguments),

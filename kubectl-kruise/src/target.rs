@@ -338,7 +338,7 @@ impl Session {
         Ok(all)
     }
 
-    /// The Pods that the selector of a workload matches, whoever controls them.
+    /// The Pods that the selector of a workload matches, whatever controls them.
     pub(super) async fn selected_pods(
         &self,
         namespace: &str,

@@ -125,8 +125,8 @@ struct Flag<'w> {
     awaits_value: bool,
 }
 
-/// The flags of a word, as pflag reads them: `-itS agent` has three. `takes_value` tells by its name whether a flag has a
-/// value.
+/// The flags of a word, as pflag reads them: `-itS agent` has three. `takes_value` says by its name whether a flag has
+/// a value.
 fn flags<'w>(word: &'w str, takes_value: impl Fn(&str) -> bool) -> Vec<Flag<'w>> {
     if let Some(long) = word.strip_prefix("--") {
         let (name, value) = long.split_once('=').map_or((long, None), |(name, value)| (name, Some(value)));
@@ -240,7 +240,7 @@ impl Words {
     }
 }
 
-/// A command line of the plugin, as far as its own flags tell which words are their values.
+/// A command line of the plugin, as far as its own flags say which words are their values.
 pub(super) struct Line<'c, 'w> {
     /// The command that the verbs lead to.
     pub(super) command: &'c Command,
@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_is_told_without_passwords() {
+    fn a_command_is_reported_without_passwords() {
         let words = ["set", "image", "--token", "a", "--password=b=c", "--token=", "x=y"];
         let line = reported(words.into_iter().map(str::to_owned));
         assert_eq!(

@@ -17,7 +17,7 @@ use values::verdict::{Denial, Verdict};
 /// The kinds, one line each.
 pub(crate) const KINDS: [&str; 4] = [CloneSet::KIND, StatefulSet::KIND, DaemonSet::KIND, BroadcastJob::KIND];
 
-/// Does something with the type that stands for `kind`; `None` where there is no such kind of workload.
+/// Does something with the type of `kind`; `None` where there is no such kind of workload.
 pub(crate) fn with_kind<T: Task>(kind: &str, task: T) -> Option<T::Outcome> {
     match kind {
         CloneSet::KIND => Some(task.run::<CloneSet>()),

@@ -155,7 +155,7 @@ pub(super) enum DryRun {
     Server,
 }
 
-/// How a write is done and told.
+/// How a write is done and reported.
 #[derive(Debug, Args)]
 pub(super) struct WriteArguments {
     /// Only show what would be written
@@ -232,7 +232,7 @@ impl WriteArguments {
     }
 
     /// Prints what was done to an object.
-    pub(super) fn tell(&self, word: &str, object: &Value, operation: &str) -> anyhow::Result<()> {
+    pub(super) fn report(&self, word: &str, object: &Value, operation: &str) -> anyhow::Result<()> {
         let dry = match self.dry_run {
             DryRun::None => "",
             DryRun::Client => " (dry run)",
@@ -282,7 +282,7 @@ impl WriteArguments {
                 print(difference)?;
             }
         }
-        self.tell(&named.word(), after, operation)
+        self.report(&named.word(), after, operation)
     }
 }
 
@@ -315,13 +315,13 @@ pub(super) struct Creation<'a> {
 }
 
 impl<'a> Creation<'a> {
-    /// An object that is told as created.
+    /// An object that is reported as created.
     pub(super) fn new(resource: Resource<'a>, object: Value) -> Self {
         Self { resource, object, operation: "created", save_config: false }
     }
 
     /// With another word for what was done.
-    pub(super) fn told_as(self, operation: &'static str) -> Self {
+    pub(super) fn with_operation(self, operation: &'static str) -> Self {
         Self { operation, ..self }
     }
 
@@ -382,7 +382,7 @@ impl Session {
                 return if change.operation.is_empty() {
                     Ok(())
                 } else {
-                    arguments.tell(&named.word(), &before, &change.operation)
+                    arguments.report(&named.word(), &before, &change.operation)
                 };
             };
             let after = if arguments.sends_nothing() {
@@ -424,7 +424,7 @@ impl Session {
         let name = text(&made, "/metadata/name");
         let group = resource.api_version.split_once('/').map(|(group, _)| format!(".{group}"));
         let word = format!("{}{}/{name}", resource.kind.to_lowercase(), group.unwrap_or_default());
-        arguments.tell(&word, &made, operation)?;
+        arguments.report(&word, &made, operation)?;
         Ok(made)
     }
 }

@@ -104,11 +104,11 @@ impl CronJob {
 
     /// What an Event of this reason says, once there is one.
     async fn reported(&self, reason: &str) -> String {
-        self.told_such(reason, |_| true).await
+        self.reported_such(reason, |_| true).await
     }
 
-    /// [`reported`](Self::told), where the Event has to say something certain.
-    async fn told_such(&self, reason: &str, is: impl Fn(&str) -> bool) -> String {
+    /// [`reported`](Self::reported), where the Event has to say something certain.
+    async fn reported_such(&self, reason: &str, is: impl Fn(&str) -> bool) -> String {
         let path = format!("/apis/events.k8s.io/v1/namespaces/{}/events", self.namespace);
         wait_for("the Event", async || {
             let (_, list) = call(&self.client, "GET", &path, &Value::Null).await;

@@ -134,7 +134,7 @@ async fn token(node: &str, audience: Option<&str>) -> String {
     site().await.server.kubectl(words).await.success().trim().to_owned()
 }
 
-/// A client of the API server for whoever holds a token.
+/// A client of the API server with a token.
 fn as_holder(server: &ApiServer, token: &str) -> Client {
     let mut config = server.config();
     config.auth_info = serde_json::from_value(json!({"token": token})).unwrap();

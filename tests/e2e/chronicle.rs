@@ -91,8 +91,8 @@ impl Chronicle {
         .await
     }
 
-    /// Pods had their turns one by one, each as soon as the kubelet had told the last of the one before
-    /// (docs/behaviour/in-place-update.md#what-a-rollout-waits-for). `has_begun` tells whose turn has come.
+    /// Pods had their turns one by one, each as soon as the kubelet had reported the last of the one before
+    /// (docs/behaviour/in-place-update.md#what-a-rollout-waits-for). `has_begun` says whose turn has come.
     pub async fn assert_no_clock(&self, kind: &str, has_begun: impl Fn(&Value) -> bool) {
         let report = |pod: &Arc<Value>| {
             let status = &pod["status"];

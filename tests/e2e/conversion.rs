@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::support::{Shop, assert_holds, call};
 pub use samples::{Sample, samples};
 
-/// An object of every kind with two versions goes to the other version and back, with a real edit there,
+/// An object of every kind with two versions is converted to the other version and back, with a real edit there,
 /// and loses nothing.
 #[tokio::test(flavor = "multi_thread")]
 async fn every_kind_survives_an_edit_in_its_other_version() {
@@ -79,7 +79,7 @@ async fn survives(shop: &Shop, sample: &Sample, other: &str) {
     assert_eq!(again["metadata"]["labels"]["touched"], other);
     again["metadata"]["labels"].as_object_mut().unwrap().remove("touched");
     if COUNTED.iter().any(|kind| first["kind"] == *kind) {
-        // In whatever version they were looked at.
+        // In whatever version they were read.
         for object in [&mut again, &mut first] {
             object["status"] = Value::Null;
             object["metadata"]["labels"].as_object_mut().unwrap().remove(HASH);

@@ -40,7 +40,7 @@ async fn read(server: &ApiServer, namespace: &str) {
     page.end();
 }
 
-/// Waits until admission has seen the budgets with what the controller counted: it sees one more, and a watch
+/// Waits until admission has observed the budgets with what the controller counted: it sees one more, and a watch
 /// keeps the order.
 async fn budgets_seen(server: &ApiServer, namespace: &str) {
     let client = server.client();

@@ -83,7 +83,7 @@ async fn limits_of_the_namespace_hold_for_the_init_container() {
 
 /// Scenario 34.
 #[tokio::test]
-async fn a_change_in_a_running_pod_is_told() {
+async fn a_change_in_a_running_pod_is_reported() {
     let shop = Shop::open("exit-change").await;
     let pod = Stored::create(&shop.client, ordered(&shop, "running", r#"{"envoy":1}"#)).await;
     let order = format!(r#"{PRIORITY}={{"envoy":0}}"#);

@@ -1,6 +1,6 @@
-//! What others do with objects that Kutter reconciles too: whoever applies manifests keeps what it set, sees no
-//! difference that comes back, and can tell when an object was dealt with; autoscalers set the number of replicas; and
-//! who waits for a rollout is told of its end, neither earlier nor never.
+//! What others do with objects that Kutter reconciles too: a client that applies manifests keeps what it set, sees no
+//! difference that comes back, and can detect when an object was reconciled; autoscalers set the number of replicas;
+//! and a client that waits for a rollout learns of its end, neither earlier nor never.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -156,7 +156,7 @@ async fn probed(shop: &Shop) {
     .await;
 }
 
-/// Its controller has dealt with the newest spec, where its status tells that.
+/// Its controller has dealt with the newest spec, where its status says that.
 async fn dealt_with(object: &Stored) {
     const TELLING: [&str; 10] = [
         "CloneSet",
@@ -288,7 +288,7 @@ async fn a_horizontal_pod_autoscaler_and_a_deployer_go_together() {
     }
 }
 
-/// A workload of two Pods which need some time to become ready, and what tells that its rollout is over: what is asked
+/// A workload of two Pods which need some time to become ready, and what shows that its rollout is over: what is asked
 /// of kubectl, in turn, once the newest generation is observed.
 struct Rolling {
     stored: Stored,
@@ -329,7 +329,7 @@ impl Rolling {
         assert!(!is_healthy(&now), "{now:#}");
     }
 
-    /// Waits as people do, and looks at the Pods in the same moment.
+    /// Waits as people do, and reads the Pods in the same moment.
     async fn ends_with(&self, server: &ApiServer, shop: &Shop, image: &str) {
         let generation = self.stored.get().await.1["metadata"]["generation"].clone();
         let observed = format!("jsonpath={{.status.observedGeneration}}={generation}");

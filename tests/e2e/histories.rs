@@ -3,7 +3,7 @@
 //! A history is a workload and what people do to it, some changes at a time. It is played twice: by the program, on an API
 //! server with fake nodes, and by the simulation, which uses the same planner. After each step both have to come to the
 //! same Pods, claims and counts, and Pods have to have the same fate: who stays, whose containers restart, how many are new.
-//! From outside a watch tells whether too few Pods were ready or too many there, and the audit log how much was written.
+//! From outside a watch says whether too few Pods were ready or too many there, and the audit log how much was written.
 //! Where Kubernetes runs the Pods of a UnitedDeployment, only subsets, revisions, images and counts are compared.
 //!
 //! `make chaos` plays them while faults happen to two replicas of the program at random moments.

@@ -91,7 +91,7 @@ fn code() -> String {
     text
 }
 
-/// A text stands in quotes in the code, a number by itself.
+/// A text is in quotes in the code, a number by itself.
 fn is_written(code: &str, value: &str) -> bool {
     if value.bytes().any(|byte| !byte.is_ascii_digit()) {
         return code.contains(&format!("\"{value}\""));
@@ -184,7 +184,7 @@ fn what_expressions_compare_with_is_in_the_code() {
         if !metrics.iter().any(|metric| metric.starts_with(OF_AGENTS) || RARE.contains(&metric.as_str())) {
             continue;
         }
-        // Nobody serves them here, so that the code has to tell.
+        // Nobody serves them here, so that the code has to show it.
         let words = metrics.iter().filter(|metric| metric.starts_with(OF_AGENTS)).chain(&labels);
         for word in words.filter(|word| !OUTSIDE.contains(&word.as_str())) {
             assert!(is_written(&code, word), "{word} of {expression}");

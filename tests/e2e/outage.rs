@@ -131,7 +131,7 @@ async fn a_replica_leaves_without_a_failed_call(shop: &Shop, replicas: [Replica;
     let [a, b] = replicas;
     let before = [reviews(&a.0).await, reviews(&b.0).await];
     more(100).await;
-    // Whoever gets the calls at the moment leaves.
+    // The replica that gets the calls at the moment leaves.
     let gained = [reviews(&a.0).await - before[0], reviews(&b.0).await - before[1]];
     let (leaving, staying) = if gained[0] >= gained[1] { (a, b) } else { (b, a) };
     leaving.0.terminate();

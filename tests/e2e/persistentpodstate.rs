@@ -127,7 +127,7 @@ impl Field {
         self.existing("apis/apps.kruise.io/v1beta1", "persistentpodstates", name)
     }
 
-    /// Waits until the newest spec was looked at and these Pods are remembered, each with the node that it runs on.
+    /// Waits until the newest spec was reconciled and these Pods are remembered, each with the node that it runs on.
     async fn remembered(&self, state: &Stored, pods: &[&str]) -> Value {
         wait_for(&format!("{pods:?} to be remembered"), async || {
             let state = state.get().await.1;

@@ -182,7 +182,7 @@ async fn the_first_probe_of_a_condition_is_written_on_the_pod() {
 
 /// Without a cluster the same is shown, and why.
 #[tokio::test]
-async fn a_review_tells_what_budgets_and_markers_are_to_a_pod() {
+async fn a_review_says_what_budgets_and_markers_are_to_a_pod() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("all.yaml");
     let manifests = "\

@@ -179,7 +179,7 @@ async fn what_pods_can_have_is_accepted() {
         text.contains("spec.template.annotations[controller.kubernetes.io/pod-deletion-cost]: "),
         "{text}"
     );
-    // What a sidecar alone can't tell is left to the Pods that it comes to.
+    // What a sidecar alone can't show is left to the Pods that it comes to.
     let hooked =
         sidecars(&shop).with("/spec/containers/0/lifecycle", json!({"preStop": {"sleep": {"seconds": 600}}}));
     let probed = hooked.with("/spec/containers/0/startupProbe", json!({"httpGet": {"port": 80}}));

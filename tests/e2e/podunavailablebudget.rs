@@ -45,7 +45,7 @@ async fn open(server: ApiServer) -> Site {
 
 /// Waits until the API server asks the program about deletions of Pods or, where the gates leave these out, about
 /// changes.
-async fn asks(server: &ApiServer, about_deletions: bool) {
+pub async fn asks(server: &ApiServer, about_deletions: bool) {
     let shop = Shop::open_on(server, "budget-asked").await;
     let (budget, pods) = protected(&shop, 1, 0).await;
     let change = json!({"metadata": {"labels": {"unavailable-pod.kruise.io/asked": "yes"}}});
@@ -69,13 +69,13 @@ fn budget(shop: &Shop, spec: Value) -> Object {
 
 /// Creates a budget of the shop's Pods and waits until admission knows it, which has a watch of its own. By
 /// an old count it lets no Pod go.
-async fn establish(shop: &Shop, spec: Value) -> Stored {
+pub async fn establish(shop: &Shop, spec: Value) -> Stored {
     let stored = Stored::create(&shop.client, budget(shop, spec.clone())).await;
     in_conflict(&shop.client, budget(shop, spec).with("/metadata/name", "rival")).await;
     stored
 }
 
-/// The spec of a budget that counts so many Pods labelled `app=web`, whoever owns them.
+/// The spec of a budget that counts so many Pods labelled `app=web`, of any owner.
 fn selecting(total: usize, limit: Value) -> Value {
     let mut spec = limit;
     spec["selector"] = json!({"matchLabels": {"app": "web"}});
@@ -84,7 +84,7 @@ fn selecting(total: usize, limit: Value) -> Value {
 }
 
 /// Waits until the controller has counted the newest spec, with these numbers: allowed, current, desired and total.
-async fn counted(budget: &Stored, numbers: [i64; 4]) -> Value {
+pub async fn counted(budget: &Stored, numbers: [i64; 4]) -> Value {
     wait_for("the budget to be counted", async || {
         let now = budget.get().await.1;
         let status = &now["status"];

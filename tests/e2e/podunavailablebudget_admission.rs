@@ -157,7 +157,7 @@ async fn budgets_of_a_namespace_must_not_conflict() {
         (selecting(any), "pub.spec.selector is in conflict with other PodUnavailableBudget apps"),
     ] {
         let second = budget(&shop, "second", &spec);
-        // The program may not have seen the first one yet.
+        // The program may not have observed the first one yet.
         wait_for("the conflict to be found", async || {
             match create(&shop.client, second.clone(), "?dryRun=All").await {
                 answer @ (400, _) if message(&answer).ends_with(other) => Ok(()),
@@ -204,7 +204,7 @@ async fn columns_are_those_of_the_reference() {
     assert_eq!(head, ["NAME", "ALLOWED", "CURRENT", "DESIRED", "TOTAL"]);
 }
 
-/// What a budget answers to a deletion is told from files too.
+/// What a budget answers to a deletion is known from files too.
 #[tokio::test]
 async fn a_deletion_is_reviewed_offline() {
     let manifest = |left: u32| {

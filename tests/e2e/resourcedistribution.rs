@@ -155,7 +155,7 @@ async fn eventually(object: &Stored, what: &str, is: impl Fn(&Value) -> bool) ->
     .await
 }
 
-/// Waits until the status tells of the newest spec with these numbers, where 0 stands for none.
+/// Waits until the status reports the newest spec with these numbers, where 0 means none.
 async fn counted(distribution: &Stored, desired: u32, succeeded: u32, failed: u32) -> Value {
     let expected = [desired, succeeded, failed];
     let object = eventually(distribution, "the status", |object| {
@@ -182,7 +182,7 @@ fn condition<'s>(status: &'s Value, kind: &str) -> &'s Value {
     conditions.iter().find(|one| one["type"] == kind).unwrap()
 }
 
-/// The condition tells of these namespaces.
+/// The condition names these namespaces.
 #[track_caller]
 fn assert_failed(status: &Value, kind: &str, namespaces: &[String]) {
     let condition = condition(status, kind);

@@ -110,7 +110,7 @@ async fn a_deployment_is_shown_as_its_pod_with_the_sidecar() {
 }
 
 #[tokio::test]
-async fn yaml_tells_why_each_set_is_injected_or_not() {
+async fn yaml_says_why_each_set_is_injected_or_not() {
     let other = SIDECAR_SET.replace("name: log", "name: other").replace("app: web", "app: db");
     let folder = Folder::of(&[
         ("front.yaml", DEPLOYMENT),
@@ -130,7 +130,7 @@ async fn yaml_tells_why_each_set_is_injected_or_not() {
 
 /// docs/behaviour/exit-priority.md#kutter-review
 #[tokio::test]
-async fn yaml_tells_in_which_order_containers_end() {
+async fn yaml_says_in_which_order_containers_end() {
     let pod = kit::builders::pod("web").annotation("kruise.io/container-exit-priority", r#"{"log":1}"#);
     let pod = pod.container("main", "nginx:1.25").container("log", "busybox:1.36").build().to_string();
     let output = run_with_input(&["review", "-f", "-"], &pod).await.success();

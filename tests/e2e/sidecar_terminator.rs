@@ -230,7 +230,7 @@ async fn without_the_gate_nothing_happens() {
     let jobs = Jobs::open_on(shared, "gateless", &[]).await;
     let pod = sidecar(jobs.job("done", "Never"), "side", &[NORMAL]).readiness_gate("KruisePodReady");
     let pod = jobs.report(pod, "Running", &[("main", 0)]).await;
-    // Another controller of the same watch has seen the Pod by now.
+    // Another controller of the same watch has observed the Pod by now.
     wait_for("the Pod to be seen", async || {
         let status = pod.get().await.1["status"].clone();
         let mut conditions = status["conditions"].as_array().into_iter().flatten();

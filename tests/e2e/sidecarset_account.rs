@@ -1,5 +1,5 @@
 //! Which Pods have the sidecars of a SidecarSet, and why the others have not: as annotation, metric, Event,
-//! warning and command tell it, in the same words (docs/sidecarset-pods.md).
+//! warning and command say it, in the same words (docs/sidecarset-pods.md).
 
 mod missed;
 mod reasons;

@@ -84,7 +84,7 @@ impl Fleet {
         self.set.patch(&json!({"spec": spec})).await;
     }
 
-    /// The status, once the newest spec was looked at and these fields hold.
+    /// The status, once the newest spec was reconciled and these fields hold.
     pub async fn wait_status(&self, what: &str, fields: Value) -> Value {
         wait_for(what, async || {
             let set = self.set.get().await.1;

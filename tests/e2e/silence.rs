@@ -28,7 +28,7 @@ async fn calls_that_do_not_come_are_noticed_though_nobody_creates_pods() {
     let client = server.client();
     let labels = json!({"pod-security.kubernetes.io/enforce": "restricted"});
     patch(&client, "/api/v1/namespaces/default", &json!({"metadata": {"labels": labels}})).await;
-    // What is refused is told by details alone.
+    // What is refused is reported by details alone.
     let options =
         Options::default().argument(WINDOW).argument("--pod-failure-policy=Ignore").argument("--v=5");
     // Behind the Service is another replica than the one that leads.

@@ -364,7 +364,7 @@ impl Shop {
         self.settle().await;
     }
 
-    /// Waits until the program has seen every SidecarSet written so far: one more is written, whose
+    /// Waits until the program has observed every SidecarSet written so far: one more is written, whose
     /// effect shows, and a watch keeps the order.
     pub async fn settle(&self) {
         static NEXT: AtomicU32 = AtomicU32::new(0);
@@ -516,7 +516,7 @@ pub async fn direct_as(port: u16, authority: &str, name: &str) -> Client {
     direct_with(port, authority, name, &json!({})).await
 }
 
-/// [`direct_as`], by whoever has this proof.
+/// [`direct_as`], by a client with this proof.
 pub async fn direct_with(port: u16, authority: &str, name: &str, user: &Value) -> Client {
     direct_at(&format!("127.0.0.1:{port}"), authority, name, user).await
 }
@@ -546,12 +546,12 @@ pub async fn authority(server: &ApiServer) -> String {
     secret["data"]["ca-cert.pem"].as_str().unwrap().to_owned()
 }
 
-/// [`direct`], as the API server: with the CA of the program, and the segment that stands in front of every path.
+/// [`direct`], as the API server: with the CA of the program, and the segment that precedes every path.
 pub async fn direct_of(server: &ApiServer, port: u16) -> Client {
     direct_of_with(server, port, &json!({})).await
 }
 
-/// [`direct_of`], by whoever has this proof.
+/// [`direct_of`], by a client with this proof.
 pub async fn direct_of_with(server: &ApiServer, port: u16, user: &Value) -> Client {
     let authority = authority(server).await;
     let segment =

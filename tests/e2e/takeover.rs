@@ -78,7 +78,7 @@ impl Left {
         assert_eq!(kinds, wanted);
     }
 
-    /// Every controller has looked at all its objects, and has nothing more to do.
+    /// Every controller has reconciled all its objects, and has nothing more to do.
     async fn looked_at(&self, product: &Product) {
         let mut wanted = BTreeMap::new();
         let workloads = self.workloads.iter().map(|workload| workload.controller);
@@ -108,7 +108,7 @@ impl Left {
         .await;
     }
 
-    /// The newest spec of each workload was looked at, and its Pod is as it is wanted.
+    /// The newest spec of each workload was reconciled, and its Pod is as it is wanted.
     async fn settled(&self, product: &Product) {
         for workload in &self.workloads {
             let newest = self.place.newest(&workload.stored);
@@ -307,7 +307,7 @@ async fn taken_over(left: &Left, product: &Product, before: &BTreeMap<String, Va
     let after = left.place.state().await;
     let lists: &[_] = if left.place.is_old() { &[WRITTEN, FILLED_IN, STORED_ANEW] } else { &[WRITTEN] };
     assert_same(before, &after, |difference| is_listed(difference, lists));
-    // Another look at each workload, which changes nothing either.
+    // Another reconcile of each workload, which changes nothing either.
     for workload in &left.workloads {
         left.place.newest(&workload.stored).patch(&json!({"spec": {"revisionHistoryLimit": 9}})).await;
     }

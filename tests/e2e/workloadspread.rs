@@ -108,7 +108,7 @@ impl Field {
         Self::open_on(&site().await.server, prefix).await
     }
 
-    /// The subset that the program gives a Pod which is to be created, if it gives one. The Pod takes a place there.
+    /// The subset that the program gives a Pod which is to be created, if it gives one. The Pod takes a slot there.
     async fn offered(&self, program: &Client, pod: &Value) -> String {
         let answer = review(program, &pod_review(&self.shop.namespace, "CREATE", "", pod)).await;
         // Who does not know the WorkloadSpread yet leaves the Pod as it is.
@@ -193,12 +193,12 @@ impl Field {
         .await;
     }
 
-    /// Waits until the controller has looked at the newest spec.
+    /// Waits until the controller has reconciled the newest spec.
     async fn observed(&self, spread: &Stored) -> Value {
         self.status(spread, "the spec to be looked at", |_| true).await
     }
 
-    /// The status, once the newest spec was looked at and `holds` accepts it.
+    /// The status, once the newest spec was reconciled and `holds` accepts it.
     async fn status(&self, spread: &Stored, what: &str, holds: impl Fn(&Value) -> bool) -> Value {
         wait_for(what, async || {
             let spread = spread.get().await.1;
@@ -212,7 +212,7 @@ impl Field {
         .await
     }
 
-    /// Waits until the totals are these: name, Pods, free places.
+    /// Waits until the totals are these: name, Pods, free slots.
     async fn totals(&self, spread: &Stored, totals: &[(&str, i64, i64)]) {
         let expected: Vec<(String, i64, i64)> = totals
             .iter()
@@ -335,8 +335,8 @@ impl Field {
         .await
     }
 
-    /// Waits until a ReplicaSet has that many Pods. Its controller pauses longer after each failure, but looks at once at
-    /// one that changes.
+    /// Waits until a ReplicaSet has that many Pods. Its controller pauses longer after each failure, but reconciles at
+    /// once at one that changes.
     async fn nudged(&self, set: &Stored, count: usize) {
         let mut nudges = 0;
         wait_for(&format!("{count} Pods"), async || {

@@ -20,7 +20,7 @@ impl<'s> Drained<'s> {
         let [node, other] = site.cluster().nodes() else { panic!("two nodes are needed") };
         site.cordon(other).await;
         let web = deployment("web").in_namespace(&namespace).matching("app", "drained").replicas(2);
-        // What replaces the Pod that goes is not ready yet when the other one is to go.
+        // What replaces the deleted Pod is not ready yet when the other one is to be deleted.
         let probe = json!({"exec": {"command": ["true"]}, "initialDelaySeconds": 15, "periodSeconds": 1});
         let web = web
             .container("main", "nginx:1.25")
@@ -93,7 +93,7 @@ async fn a_drain_gives_up_where_the_budget_refuses_and_waits_where_it_is_told_to
     drained.close().await;
 
     site.upgrade(&["--set=manager.extraArguments={--retry-refused-evictions}"]).await.success();
-    // Replicas that end go on answering for a while, as they were told before.
+    // Replicas that end answer for a while, as they were configured.
     wait_for("replicas without the flag to be gone", async || {
         let replicas = site.core(NAMESPACE, "pods?labelSelector=control-plane=controller-manager").await;
         let arguments = |pod: &serde_json::Value| pod["spec"]["containers"][0]["args"].to_string();

@@ -1,4 +1,4 @@
-//! The order in which real containers end, as they tell it themselves (docs/behaviour/exit-priority.md).
+//! The order in which real containers end, as they report it themselves (docs/behaviour/exit-priority.md).
 
 use kit::builders::{Object, pod};
 use kit::{objects, wait_within};
@@ -107,7 +107,7 @@ impl<'s> Stage<'s> {
     }
 
     /// Deletes a Pod, and waits until the agent has told the hooks of these containers to wait: a hook that is told
-    /// nothing goes on after 10 s.
+    /// nothing continues after 10 s.
     async fn hold(&self, pod: &str, containers: &[&str]) {
         self.delete(pod).await;
         for container in containers {
@@ -182,14 +182,14 @@ async fn containers_end_in_their_order() {
     stage.create(deaf.with(GRACE, 40)).await;
     let short = ordered("short", r#"{"log":1}"#).annotation(RESERVE, "10").with(GRACE, 60);
     stage.create(leaving(leaving(short, "main", 60), "log", 0)).await;
-    // It stays for longer than its hook waits that nobody tells anything.
+    // It stays for longer than its hook waits without a message.
     let finished = leaving(running(ordered("finished", r#"{"log":1}"#), "main", "say end"), "log", 8);
     stage.create(finished.with("/spec/restartPolicy", "Never")).await;
     let killed = leaving(leaving(ordered("killed", r#"{"log":1}"#).on_node("node-1"), "main", 40), "log", 0);
     stage.create(killed.with(GRACE, 90)).await;
 
     let free = Stage::open(&site, "exit-host").await;
-    // Longer than a hook waits that nobody tells anything.
+    // Longer than a hook waits without a message.
     let host = leaving(leaving(ordered("host", r#"{"log":1}"#), "main", 40), "log", 0);
     free.create(host.with("/spec/hostNetwork", true).with(GRACE, 90)).await;
     // It has no shell, and is killed at last.

@@ -1,4 +1,4 @@
-//! The order in which real containers start, as they tell it themselves (docs/behaviour/launch-priority.md).
+//! The order in which real containers start, as they report it themselves (docs/behaviour/launch-priority.md).
 
 use std::time::Duration;
 

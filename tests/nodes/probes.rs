@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::site::{Site, TIMEOUT};
 
-/// Serves one page, and stops when it is told to.
+/// Serves one page, and stops on a request.
 const PROGRAM: &str = "mkdir /tmp/www; echo nobody here > /tmp/www/idle; trap 'exit 0' TERM; httpd -f -p 8080 -h /tmp/www & wait";
 
 /// Status and message of a condition.

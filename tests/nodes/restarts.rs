@@ -29,7 +29,7 @@ impl<'s> Yard<'s> {
         self.site.core(&self.namespace, &format!("pods/{name}")).await
     }
 
-    /// Events that tell that a container of this Pod is stopped.
+    /// Events that say that a container of this Pod is stopped.
     async fn stops(&self, pod: &str) -> Value {
         let about = format!("events?fieldSelector=involvedObject.name={pod},reason=Killing");
         self.site.core(&self.namespace, &about).await
@@ -220,7 +220,7 @@ async fn a_container_restarts_once_where_an_update_changes_what_its_variables_sh
     let updated = "wait cloneset/web --for=jsonpath={.status.updatedReadyReplicas}=1 --timeout=4m";
     site.kubectl(&format!("{updated} -n {}", yard.namespace)).await.success();
 
-    // Beside it a Pod of nobody, of which nothing is told, and a change by hand.
+    // Beside it a Pod of nobody, of which nothing is reported, and a change by hand.
     yard.create(running(pod("bare"), "main", "sleep infinity")).await;
     yard.ready("bare").await;
     site.kubectl(&format!("label pod {name} shown=three --overwrite -n {}", yard.namespace)).await.success();

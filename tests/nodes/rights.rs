@@ -15,12 +15,12 @@ type Right = (String, String, String);
 /// Rights that only rare turns of events need, which this test does not bring about: a repeated Event, a Pod
 /// that was missed and is evicted, a claim whose creation was not answered, and a namespace or ReplicaSet that
 /// was made so recently that it is not cached yet. The finalizers are never asked for: the admission plugin
-/// OwnerReferencesPermissionEnforcement, where it is on, wants them of whoever writes owner references that
+/// OwnerReferencesPermissionEnforcement, where it is on, wants them of clients that write owner references that
 /// block a deletion.
 const RARE: [(&str, &str, &str); 24] = [
     // An agent asks for a pull Secret only where its node lacks the image.
     ("authentication.k8s.io", "tokenreviews", "create"),
-    // A NodeImage that changed while it was written to, a Node that goes, and a list that owns jobs.
+    // A NodeImage that changed while it was written to, a Node that is deleted, and a list that owns jobs.
     ("apps.kruise.io", "nodeimages", "get"),
     ("apps.kruise.io", "nodeimages", "delete"),
     ("apps.kruise.io", "nodepodprobes", "delete"),
@@ -60,7 +60,7 @@ fn right(request: &Value) -> Right {
     (text("apiGroup"), resource, request["verb"].as_str().unwrap_or_default().to_owned())
 }
 
-/// Rights that roles grant and nobody used. Of a rule about our own kinds one kind stands for all: they
+/// Rights that roles grant and nobody used. Of a rule about our own kinds one kind represents all: they
 /// are treated alike.
 async fn unused(site: &Site, used: &BTreeSet<Right>) -> Vec<Right> {
     let role = async |path: &str| site.get(&format!("/apis/rbac.authorization.k8s.io/v1/{path}")).await;
@@ -231,7 +231,7 @@ async fn pull(site: &Site, namespace: &str) {
 }
 
 /// A CloneSet with a claim and spread Pods. Its first Pod is deleted by somebody else and held by a
-/// finalizer, so that the claim is handed over; the second one goes with its claim when nodes were ranked.
+/// finalizer, so that the claim is handed over; the second one is deleted with its claim when nodes were ranked.
 async fn claim_and_spread(site: &Site, namespace: &str) {
     let claim = json!({"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"],
         "resources": {"requests": {"storage": "1Mi"}}}});
@@ -280,7 +280,7 @@ async fn restart_and_debug(site: &Site, namespace: &str, pod: &str) {
     kubectl(site, namespace, "wait ejob/debug --for=delete --timeout=4m", &Value::Null).await;
 }
 
-/// A marker whose probe is told to an agent that there is not, and taken away again.
+/// A marker whose probe is written for an agent that does not exist, and taken away again.
 async fn probe(site: &Site, namespace: &str, pod: &str) {
     let probe = json!({"name": "idle", "containerName": "first", "podConditionType": "example.com/idle",
         "probe": {"exec": {"command": ["true"]}}});
@@ -296,7 +296,7 @@ async fn probe(site: &Site, namespace: &str, pod: &str) {
 }
 
 /// A StatefulSet whose Pod remembers its Node, and then its zone, and then nothing; a DaemonSet for no Node; and a job
-/// that goes when it is over.
+/// that is deleted when it is over.
 async fn remember_and_broadcast(site: &Site, namespace: &str) {
     let client = site.server().client();
     let annotation = |key: &str, value: Value| {
@@ -547,7 +547,7 @@ async fn every_right_of_the_chart_is_used_and_none_is_missing() {
         }),
     );
     budget.await.unwrap();
-    // From the third Pod on there is no place, which is looked at once more.
+    // From the third Pod on there is no slot, which is checked once more.
     let spread = |name: &str| {
         json!({
             "apiVersion": "apps.kruise.io/v1beta1", "kind": "WorkloadSpread",

@@ -67,7 +67,7 @@ impl<'s> Fleet<'s> {
         self.site.server().kubectl(words).await.success();
     }
 
-    /// Waits until that many Pods are updated and ready, and the newest spec was looked at.
+    /// Waits until that many Pods are updated and ready, and the newest spec was reconciled.
     async fn rolled(&self, pods: usize) {
         wait_within(TIMEOUT, "the SidecarSet to be rolled out", async || {
             let set = self.read_set().await;

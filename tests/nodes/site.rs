@@ -25,7 +25,7 @@ pub const TIMEOUT: Duration = Duration::from_secs(240);
 /// Arguments that make an installation of this build.
 pub const VALUES: [&str; 7] = [
     "--set=manager.image.tag=test",
-    // The API server learns late on a busy machine that a replica goes.
+    // The API server learns late on a busy machine that a replica ends.
     "--set=manager.drainSeconds=20",
     "--set=featureGates=ResourcesDeletionProtection=true\\,SidecarTerminator=true\\,PreDownloadImageForInPlaceUpdate=true\\,InPlaceWorkloadVerticalScaling=true\\,StatefulSetAutoResizePVCGate=true",
     "--wait",
@@ -45,7 +45,8 @@ const AUDIT_POLICY: &str = r#"{
 
 /// Tests that share the cluster read, and one that has it alone writes. The lock is fair: nobody overtakes who waits.
 static TURNS: RwLock<()> = RwLock::const_new(());
-/// Whether the chart is as [`VALUES`] say. Held by whoever installs it; the others that share the cluster wait for that.
+/// Whether the chart is as [`VALUES`] say. Held by the test that installs it; the others that share the cluster wait
+/// for that.
 static IS_INSTALLED: Mutex<bool> = Mutex::const_new(false);
 
 /// The cluster, for as long as one test uses it.

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::site::{Site, TIMEOUT};
 
 const MARK: &str = "apps.kruise.io/matched-workloadspread";
-/// The label by which subsets tell nodes.
+/// The label by which subsets select nodes.
 const ZONE: &str = "example.com/zone";
 
 fn zone(name: &str) -> Value {

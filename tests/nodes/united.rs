@@ -1,4 +1,5 @@
-//! A UnitedDeployment over real nodes, one of which takes no more Pods (docs/behaviour/uniteddeployment.md#subsets-without-room).
+//! A UnitedDeployment over real nodes, one of which takes no more Pods
+//! (docs/behaviour/uniteddeployment.md#subsets-without-capacity).
 
 use kit::builders::object;
 use kit::{objects, wait_within};
@@ -6,7 +7,7 @@ use serde_json::json;
 
 use crate::site::{Site, TIMEOUT};
 
-/// The label by which subsets tell nodes.
+/// The label by which subsets select nodes.
 const ZONE: &str = "example.com/united-zone";
 const SUBSET: &str = "apps.kruise.io/subset-name";
 

@@ -1,4 +1,4 @@
-//! What every webhook knows and uses: the feature gates, the cluster as last seen, metrics and the log of
+//! What every webhook knows and uses: the feature gates, the cluster as last observed, metrics and the log of
 //! refused deletes.
 
 use std::fmt;
@@ -10,7 +10,7 @@ use cluster::reservation::Reservations;
 use informers::index::CacheState;
 use informers::{Index, Lookup};
 use kinds::podunavailablebudget::reserve::Rules;
-use kinds::workloadspread::places::Places;
+use kinds::workloadspread::slots::Slots;
 use pod::exit_priority;
 use values::moment::Moment;
 use values::verdict::Verdict;
@@ -50,7 +50,7 @@ pub type Clock = Arc<dyn Fn() -> Moment + Send + Sync>;
 pub struct Admission {
     /// The feature gates of the process.
     pub gates: FeatureGates,
-    /// The cluster as last seen.
+    /// The cluster as last observed.
     pub index: Arc<Index>,
     /// What the index does not hold.
     pub lookup: Lookup,
@@ -63,7 +63,7 @@ pub struct Admission {
     /// Where units of PodUnavailableBudgets are taken.
     pub budgets: Reservations<Rules>,
     /// Where places of WorkloadSpreads are taken.
-    pub spreads: Reservations<Places>,
+    pub spreads: Reservations<Slots>,
     /// Who reports refused disruptions of Pods; nobody where there is no API server.
     pub refusals: Option<Refusals>,
     /// Time and randomness.

@@ -96,7 +96,7 @@ impl Metrics {
             "TLS handshakes that failed; reason refused: the caller did not accept our certificate; client: its own does not count.",
             &["reason"],
         )?;
-        // An increase is seen only where there was a sample before it.
+        // An increase is visible only where there was a sample before it.
         handshake_failures.with_label_values(&[REFUSED]);
         Ok(Self {
             requests: counters(

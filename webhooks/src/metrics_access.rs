@@ -91,7 +91,7 @@ impl MetricsAccess {
         if answers.len() >= TOKENS {
             answers.retain(|_, (until, _)| *until > now);
         }
-        // Whoever shows one bad token after another fills no memory, and takes no place of those who may read.
+        // A client that shows one bad token after another fills no memory, and takes no slot of those who may read.
         if answers.len() >= TOKENS && is_allowed {
             answers.retain(|_, (_, answer)| *answer == StatusCode::OK);
         }

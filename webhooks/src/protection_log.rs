@@ -107,7 +107,7 @@ impl Drop for ProtectionLog {
 
 fn write_lines(mut target: Target, lines: &Receiver<String>) {
     while let Ok(mut batch) = lines.recv() {
-        // What has come in meanwhile goes out with it in one write.
+        // What has come in meanwhile is written with it in one write.
         thread::sleep(GATHER);
         lines.try_iter().take(QUEUE).for_each(|line| batch.push_str(&line));
         match target.write(&batch) {

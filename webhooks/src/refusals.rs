@@ -22,7 +22,7 @@ impl Refusals {
     }
 
     /// Records an Event without waiting for it.
-    pub(crate) fn tell(&self, namespace: &str, pod: &ObservedPod) {
+    pub(crate) fn record(&self, namespace: &str, pod: &ObservedPod) {
         // Held for a single operation only.
         if !self.allowance.lock().unwrap_or_else(PoisonError::into_inner).take() {
             return;

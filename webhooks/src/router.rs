@@ -39,9 +39,9 @@ pub const CONVERT_PATH: &str = "/convert";
 const HEALTH_PATH: &str = "/healthz";
 
 /// A call of which it is not known yet whether it comes from an API server waits this long: what another replica
-/// registers is seen a moment later.
+/// registers is visible a moment later.
 const UNKNOWN: Duration = Duration::from_secs(1);
-/// So many of them wait at a time: whoever reaches the port can make such calls.
+/// So many of them wait at a time: anyone who reaches the port can make such calls.
 const UNKNOWN_CALLS: usize = 64;
 /// When a caller that was turned away may come again.
 const RETRY_SECONDS: u16 = 1;
@@ -217,8 +217,8 @@ impl Router {
         }
         let _place = self.shared.unknown.try_acquire().ok()?;
         let mut callers = self.callers.clone();
-        let patience = deadline.at_most(UNKNOWN);
-        let known = Box::pin(patience.within("waiting for a registration", callers.wait_for(answers))).await;
+        let deadline = deadline.at_most(UNKNOWN);
+        let known = Box::pin(deadline.within("waiting for a registration", callers.wait_for(answers))).await;
         known.is_ok_and(|known| known.is_ok()).then_some(route)
     }
 
@@ -269,7 +269,7 @@ impl Serve for Router {
         &self,
         request: Request<Incoming>,
     ) -> impl Future<Output = Response<Full<Bytes>>> + Send + use<> {
-        // In a box: whoever serves moves it around.
+        // In a box: the server moves it around.
         Box::pin(self.clone().answer(request))
     }
 }

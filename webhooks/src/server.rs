@@ -197,7 +197,7 @@ impl Server {
     }
 
     /// [`start`](Self::start) for callers who may show a certificate: what is none of these `clients` gets no
-    /// connection, and the service is told who has shown one.
+    /// connection, and the service learns who has shown one.
     ///
     /// # Errors
     /// As there.

@@ -3,7 +3,7 @@
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
 
-/// The longest token that is looked at.
+/// The longest token that is checked.
 pub(crate) const LONGEST: usize = 16 * 1024;
 
 /// The token that a caller shows.

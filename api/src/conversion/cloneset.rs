@@ -24,7 +24,7 @@ const ON_DELETE: &str = "OnDelete";
 const PARALLELISM: &str = "imagePreDownloadParallelism";
 const TIMEOUT: &str = "imagePreDownloadTimeoutSeconds";
 const MIN_READY: &str = "imagePreDownloadMinUpdatedReadyPods";
-/// The v1beta1 fields of image pre-download and the v1alpha1 annotations that stand for them.
+/// The v1beta1 fields of image pre-download and the v1alpha1 annotations that represent them.
 const PRE_DOWNLOAD: [(&str, &str); 3] = [
     (PARALLELISM, IMAGE_PREDOWNLOAD_PARALLELISM),
     (TIMEOUT, IMAGE_PREDOWNLOAD_TIMEOUT_SECONDS),

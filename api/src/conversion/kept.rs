@@ -75,7 +75,7 @@ pub(super) fn convert_keeping<'a>(mut source: RawObject<'a>, course: &Direction)
     converted
 }
 
-/// What the candidate loses of the source, if it may stand for it: it loses nothing that is not `lost`
+/// What the candidate loses of the source, if it may replace it: it loses nothing that is not `lost`
 /// already, and when it is converted back the same judgement will let the source return.
 fn judge<'a>(
     source: &mut RawObject<'a>,
@@ -98,7 +98,7 @@ fn judge<'a>(
     none_is_new(&from_source, &from_returned).then_some(remaining)
 }
 
-/// A value of the other version: where it stands and what it is; `None` where it has to be absent.
+/// A value of the other version: its path and what it is; `None` where it has to be absent.
 struct Field {
     path: Vec<String>,
     value: Option<RawNode<'static>>,

@@ -75,7 +75,7 @@ async fn reconciled(
 
 /// The first child finishes while the second one is created. Gives the Events that report the first. With `is_refused` the
 /// status after that meets a conflict.
-async fn told_of_the_first(is_refused: bool) -> Vec<String> {
+async fn events_of_the_first(is_refused: bool) -> Vec<String> {
     let (server, _, events) = reconciled("Allow", move |request, server, controller| {
         if request.method == "POST" {
             let finished = server.put(&format!("{JOBS}/first"), job(true));
@@ -107,11 +107,11 @@ async fn a_child_that_is_replaced_is_deleted_before_the_next_one_is_created() {
 }
 
 #[tokio::test]
-async fn a_child_that_finishes_while_another_is_created_is_told_of_once() {
-    assert_eq!(told_of_the_first(false).await, ["Saw completed job: first, condition: Complete"]);
+async fn a_child_that_finishes_while_another_is_created_is_reported_once() {
+    assert_eq!(events_of_the_first(false).await, ["Saw completed job: first, condition: Complete"]);
 }
 
 #[tokio::test]
-async fn nothing_is_told_of_a_child_before_its_end_is_written() {
-    assert_eq!(told_of_the_first(true).await, [""; 0]);
+async fn nothing_is_reported_of_a_child_before_its_end_is_written() {
+    assert_eq!(events_of_the_first(true).await, [""; 0]);
 }

@@ -1,5 +1,6 @@
 //! The controller with an API server that makes trouble.
 
+use std::future::ready;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -234,7 +235,7 @@ impl Site {
         self.server.under(PODS)
     }
 
-    /// Changes a Pod, of which the watch tells.
+    /// Changes a Pod, which the watch reports.
     fn touch(&self, path: &str, patch: Value) {
         let mut pod = self.server.get(path).unwrap();
         strategic_merge(&mut pod, patch);
@@ -284,11 +285,18 @@ impl Site {
         sender.send(("shop".to_owned(), "web".to_owned())).unwrap();
         let counted = Arc::new(Counted(self.controller.clone(), AtomicUsize::new(0)));
         let settings = QueueSettings { name: NAME, workers: 1 };
-        let (event_sender, _told) = cluster::event_sender::event_sender("Reconcile");
+        let (event_sender, _events) = cluster::event_sender::event_sender("Reconcile");
         drop(
             timeout(
                 time,
-                cluster::queue::run(settings, &self.metrics.queues, &event_sender, keys, counted.clone()),
+                cluster::queue::run(
+                    settings,
+                    &self.metrics.queues,
+                    &event_sender,
+                    ready(()),
+                    keys,
+                    counted.clone(),
+                ),
             )
             .await,
         );
@@ -366,7 +374,7 @@ async fn what_a_user_changes_is_tried_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_planned_is_told_once() {
+async fn what_cannot_be_planned_is_reported_once() {
     let mut claims = claim();
     claims[0]["spec"]["accessModes"] = json!("ReadWriteOnce");
     let site = Site::open(json!({"volumeClaimTemplates": claims}), fine);
@@ -567,7 +575,7 @@ async fn what_is_refused_after_admission_has_noted_it_is_noted_no_more() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refused_creation_asks_for_its_place_to_be_given_back() {
+async fn a_refused_creation_asks_for_its_slot_to_be_given_back() {
     let refusing = |request: &Request<'_>| {
         let is_creation = request.method == "POST" && request.path.starts_with(PODS);
         is_creation.then(|| (403, fake::status(403)))
@@ -650,7 +658,7 @@ async fn claims_wait_for_a_pod_that_could_not_be_created() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_name_that_another_pod_has_is_told_and_a_conflict_of_quotas_too() {
+async fn a_name_that_another_pod_has_is_reported_and_a_conflict_of_quotas_too() {
     let own = json!({"metadata": {"ownerReferences": [{"uid": "set-uid"}]}});
     for (reason, holder, recorded) in [
         ("Conflict", None, true),

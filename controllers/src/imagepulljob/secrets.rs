@@ -68,8 +68,8 @@ impl Controller {
         keys
     }
 
-    /// The jobs to which it matters that a Secret which agents may read comes or goes: those of the same namespace, and
-    /// those that have lost a copy.
+    /// The jobs to which it matters that a Secret which agents may read comes or leaves: those of the same namespace,
+    /// and those that have lost a copy.
     pub(super) fn of_copy(&self, change: &Change<Copy>) -> Vec<(Key, Duration)> {
         let secrets = match (&change.old, &change.new) {
             (None, Some(copy)) => vec![copy.word()],
@@ -106,7 +106,7 @@ impl Controller {
         }
         self.release(job, &found.references).await?;
         self.memory(key, |memory| {
-            // A Secret that changed meanwhile is looked at again.
+            // A Secret that changed meanwhile is reconciled again.
             if memory.round == round {
                 memory.secrets = Some(found.clone());
             }
@@ -115,9 +115,9 @@ impl Controller {
     }
 
     /// Reports a Secret without which a job continues.
-    pub(super) fn tell_missing(&self, job: &Job, name: &str) {
+    pub(super) fn record_missing(&self, job: &Job, name: &str) {
         let message = format!("Secret {name} is not found: the image is pulled without it");
-        self.tell(job, Event { warning: true, reason: "SecretNotFound", message });
+        self.record(job, Event { warning: true, reason: "SecretNotFound", message });
     }
 
     /// The copy of a Secret, made or brought up to date; `None` where there is no such Secret.

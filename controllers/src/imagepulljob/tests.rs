@@ -21,7 +21,7 @@ struct Site {
     controller: Controller,
     server: Objects,
     requests: fake::Requests,
-    _told: mpsc::Receiver<PendingEvent>,
+    _events: mpsc::Receiver<PendingEvent>,
 }
 
 fn key() -> Key {
@@ -71,7 +71,7 @@ impl Site {
             Arc::new(Stores::new(Arc::new(Pods::new(false)), context.index.clone(), "kruise-system"));
         let (event_sender, reported) = cluster::event_sender::event_sender("PullImage");
         let controller = Controller::new(context, Arc::new(Images::default()), stores, event_sender);
-        let site = Self { controller, server, requests, _told: reported };
+        let site = Self { controller, server, requests, _events: reported };
         let mut job = json!({
             "metadata": {"namespace": "shop", "name": "pull", "uid": "u", "generation": 1},
             "spec": {"image": "nginx:1", "completionPolicy": {"type": "Always"}},

@@ -21,7 +21,7 @@ use super::{Controller, Item};
 use crate::workload::store::Store;
 use crate::workload::store::follow::{follow_all, readable};
 
-/// How often the list is looked at.
+/// How often the list is read.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// Group and kind.

@@ -74,7 +74,7 @@ impl Site {
         self.controller.reconcile(&key()).await.unwrap()
     }
 
-    /// The writes since the last look.
+    /// The writes since the last call.
     fn writes(&self) -> Vec<String> {
         let requests = std::mem::take(&mut *self.requests.lock().unwrap());
         let writes = requests.iter().filter(|request| !request.starts_with("GET"));
@@ -131,7 +131,7 @@ async fn a_burst_of_changes_costs_one_write() {
 }
 
 #[tokio::test]
-async fn a_status_that_somebody_else_wrote_is_looked_at_again() {
+async fn a_status_that_somebody_else_wrote_is_reconciled_again() {
     let site = Site::open(2);
     let mut budget = site.server.get(BUDGET).unwrap();
     budget["status"] = json!({"unavailableAllowed": 7});

@@ -55,7 +55,7 @@ impl Copies<'_> {
         concerned.iter().map(|distribution| (distribution.name.as_str().into(), Duration::ZERO)).collect()
     }
 
-    /// An object is gone that stood in the way of a copy.
+    /// An object is gone that blocked a copy.
     fn made_way(&self, (namespace, name): &Key) {
         for distribution in self.controller.distributions.group(&Group::Of(self.kind, name.as_str().into())) {
             if self.controller.memory.made_way(&distribution.name, namespace) {

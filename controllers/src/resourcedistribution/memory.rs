@@ -9,7 +9,7 @@ use kinds::resourcedistribution::copy::Copy;
 use kinds::resourcedistribution::resource::Resource;
 use tokio::time::Instant;
 
-/// How long it is believed that an object of somebody else is there. That it goes a watch tells, unless it was
+/// How long it is believed that an object of somebody else is there. A watch reports its deletion, unless it was
 /// interrupted just then.
 const BELIEVED: Duration = Duration::from_secs(300);
 
@@ -23,7 +23,7 @@ struct OfDistribution {
     about: (Box<str>, Box<str>),
     /// The copies that were found equal, by namespace: UID and version.
     equal: HashMap<Box<str>, (Box<str>, Box<str>)>,
-    /// Namespaces where somebody else's object has the name, and when it was seen.
+    /// Namespaces where somebody else's object has the name, and when it was observed.
     foreign: HashMap<Box<str>, Instant>,
 }
 
@@ -73,13 +73,13 @@ impl Memory {
         self.lock().get(name).is_some_and(|known| known.foreign.contains_key(namespace))
     }
 
-    /// The object in this namespace is gone; true if it stood in the way.
+    /// The object in this namespace is gone; true if it blocked a copy.
     pub(super) fn made_way(&self, name: &str, namespace: &str) -> bool {
         self.lock().get_mut(name).is_some_and(|known| known.foreign.remove(namespace).is_some())
     }
 
-    /// After what time to look again at objects that stand in the way, if there are any.
-    pub(super) fn next_look(&self, name: &str) -> Option<Duration> {
+    /// After what time to check objects that conflict again, if there are any.
+    pub(super) fn next_reconcile(&self, name: &str) -> Option<Duration> {
         self.lock().get(name).filter(|known| !known.foreign.is_empty()).map(|_| BELIEVED)
     }
 

@@ -113,7 +113,7 @@ impl Site {
         self.controller.reconcile(&"rd".into()).await
     }
 
-    /// Method and namespace of each request for a ConfigMap since the last look.
+    /// Method and namespace of each request for a ConfigMap since the last call.
     fn requested(&self) -> Vec<String> {
         let requests = std::mem::take(&mut *self.requests.lock().unwrap());
         let of_copies = requests.iter().filter_map(|request| {
@@ -264,7 +264,7 @@ async fn a_namespace_that_ends_meanwhile_is_no_reason_to_try_again() {
 }
 
 #[tokio::test]
-async fn a_copy_that_changes_while_it_is_written_to_is_looked_at_again() {
+async fn a_copy_that_changes_while_it_is_written_to_is_reconciled_again() {
     static CONFLICTS: Mutex<u32> = Mutex::new(0);
     let site = Site::open(listed(&["ns-1"]), |request| {
         let conflicts = &mut *CONFLICTS.lock().unwrap();

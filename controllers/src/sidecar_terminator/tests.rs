@@ -34,7 +34,7 @@ struct Site {
 }
 
 impl Site {
-    /// One reconcile, and what it has to tell.
+    /// One reconcile, and what it reports.
     async fn reconcile(&mut self, key: &Key) -> Result<Next, ReconcileError> {
         let next = self.terminator.reconcile(key).await;
         while let Ok(reported) = self.reported.try_recv() {
@@ -70,7 +70,7 @@ fn key() -> Key {
 }
 
 #[tokio::test]
-async fn a_pod_that_stays_due_is_looked_at_again() {
+async fn a_pod_that_stays_due_is_reconciled_again() {
     for code in [201, 409] {
         let (mut terminator, requests) = open(KILLED, code);
         assert_eq!(terminator.reconcile(&key()).await.unwrap(), Next::After(SAFETY_NET));
@@ -84,7 +84,7 @@ async fn a_pod_that_stays_due_is_looked_at_again() {
 }
 
 #[tokio::test]
-async fn a_warning_is_told_once_for_a_pod() {
+async fn a_warning_is_reported_once_for_a_pod() {
     let (mut terminator, requests) = open(BY_IMAGE, 201);
     for version in 2..5 {
         terminator.reconcile(&key()).await.unwrap();

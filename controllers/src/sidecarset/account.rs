@@ -31,7 +31,7 @@ use kinds::sidecarset::account::{Case, Findings, PodRecord, Reason, Scope, Since
 use kinds::sidecarset::index::Entry;
 use kinds::sidecarset::rollout::{Plan, RolloutSet};
 use kube::Client;
-use pod::observed::{ObservedPod, Pool};
+use pod::observed::{ObservedPod, Part, Pool};
 use serde_json::json;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::Instant;
@@ -62,7 +62,7 @@ const WRITES: Duration = Duration::from_secs(5);
 const LONGEST: Duration = Duration::from_secs(600);
 /// A pass over the Pods is followed by a rest of this many times its length.
 const REST_FACTOR: u32 = 20;
-/// How long the first plan of a SidecarSet is waited for, which tells why Pods are not updated.
+/// How long the first plan of a SidecarSet is waited for, which says why Pods are not updated.
 const FIRST_PLAN: Duration = Duration::from_secs(30);
 /// Events that may be written at once, and how long one more takes to be allowed.
 const EVENTS: (u32, Duration) = (60, Duration::from_secs(1));
@@ -277,7 +277,7 @@ impl Accounts {
         touched.iter().for_each(|name| self.wake(name));
     }
 
-    /// Counts the Pods of a SidecarSet and tells what came of it.
+    /// Counts the Pods of a SidecarSet and says what came of it.
     async fn account(
         &self,
         memory: &mut Memory,
@@ -391,7 +391,7 @@ impl Accounts {
                     }
                     Ok(Eviction::Needless) => {}
                     Ok(Eviction::Withheld(problem)) => evictions.refused(uid, &problem, now),
-                    // It goes with its namespace.
+                    // It is deleted with its namespace.
                     Err(error) if error.retry() == Retry::Never => {}
                     // Without a clear answer it may have been evicted all the same: its place is waited for.
                     Err(error) => evictions.refused(uid, &error.to_string(), now),
@@ -415,7 +415,7 @@ impl Accounts {
 
 /// The name of a missed Pod.
 struct Missed {
-    namespace: Arc<str>,
+    namespace: Part<str>,
     name: Box<str>,
 }
 

@@ -1,5 +1,5 @@
 //! What is remembered of SidecarSets and their Pods beside the objects. Losing it costs a request that is
-//! refused once more, or an Event that is told twice.
+//! refused once more, or an Event that is recorded twice.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,7 +16,7 @@ use crate::workload::store::Change;
 
 /// How long a Pod is left alone after its update was refused: doubled with each refusal, up to the longest.
 const PAUSE: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(300));
-/// How long nothing moves before it is told why.
+/// How long nothing moves before the reason is reported.
 const STANDSTILL: Duration = Duration::from_secs(30);
 /// How much is kept of what the API server says, in bytes.
 const MESSAGE: usize = 300;
@@ -45,18 +45,18 @@ struct OfSet {
 struct Waits {
     reason: Box<str>,
     since: Instant,
-    is_told: bool,
+    is_reported: bool,
 }
 
-/// Whether a rollout stands still.
+/// Whether a rollout is stalled.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Standstill {
-    /// It moves, is complete, or what there is to tell was told.
+    /// It moves, is complete, or its reason was already reported.
     No,
-    /// Not for long: to be looked at again after this time.
+    /// Not for long: to be reconciled again after this time.
     Since(Duration),
-    /// For long enough to tell why.
-    Tell,
+    /// For long enough to say why.
+    Report,
 }
 
 struct Refusal {
@@ -125,7 +125,7 @@ impl Memory {
         self.of(set, |of_set| of_set.withheld.get(&pod.metadata.uid).cloned())
     }
 
-    /// Those of `pods` whose budgets still have nothing left, as `holding` tells.
+    /// Those of `pods` whose budgets still have nothing left, as `holding` says.
     pub(super) fn withheld(
         &self,
         set: &str,
@@ -150,7 +150,8 @@ impl Memory {
         self.of(set, |of_set| of_set.outdated = pods);
     }
 
-    /// Whether the SidecarSet was read since all these Pods were seen to have older sidecars. The others are forgotten.
+    /// Whether the SidecarSet was read since all these Pods were observed to have older sidecars. The others are
+    /// forgotten.
     pub(super) fn knows_outdated(&self, set: &str, pods: &BTreeSet<Box<str>>) -> bool {
         self.of(set, |of_set| {
             of_set.outdated.retain(|pod| pods.contains(pod));
@@ -163,7 +164,7 @@ impl Memory {
         self.of(set, |of_set| of_set.refusals.clear());
     }
 
-    /// Notes that a Pod has changed, of which a watch will tell.
+    /// Notes that a Pod has changed, which a watch will report.
     pub(super) fn await_change(&self, set: &str, pod: &ObservedPod) {
         self.of(set, |of_set| of_set.awaited.insert(pod.metadata.uid.clone()));
     }
@@ -188,14 +189,14 @@ impl Memory {
             };
             let now = Instant::now();
             match of_set.waits.as_mut().filter(|waits| *waits.reason == *reason) {
-                Some(Waits { is_told: true, .. }) => Standstill::No,
-                Some(Waits { since, is_told, .. }) => {
+                Some(Waits { is_reported: true, .. }) => Standstill::No,
+                Some(Waits { since, is_reported, .. }) => {
                     let remaining = STANDSTILL.saturating_sub(now.duration_since(*since));
-                    *is_told = remaining.is_zero();
-                    if *is_told { Standstill::Tell } else { Standstill::Since(remaining) }
+                    *is_reported = remaining.is_zero();
+                    if *is_reported { Standstill::Report } else { Standstill::Since(remaining) }
                 }
                 None => {
-                    of_set.waits = Some(Waits { reason: reason.into(), since: now, is_told: false });
+                    of_set.waits = Some(Waits { reason: reason.into(), since: now, is_reported: false });
                     Standstill::Since(STANDSTILL)
                 }
             }
@@ -277,13 +278,13 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_standstill_is_told_once_for_each_reason() {
+    async fn a_standstill_is_reported_once_for_each_reason() {
         let memory = Memory::default();
         assert_eq!(memory.standstill("a", Some("paused")), Standstill::Since(STANDSTILL));
         advance(STANDSTILL / 2).await;
         assert_eq!(memory.standstill("a", Some("paused")), Standstill::Since(STANDSTILL / 2));
         advance(STANDSTILL / 2).await;
-        assert_eq!(memory.standstill("a", Some("paused")), Standstill::Tell);
+        assert_eq!(memory.standstill("a", Some("paused")), Standstill::Report);
         assert_eq!(memory.standstill("a", Some("paused")), Standstill::No);
         assert_eq!(memory.standstill("a", Some("partition")), Standstill::Since(STANDSTILL));
         assert_eq!(memory.standstill("a", None), Standstill::No);

@@ -145,7 +145,7 @@ impl Site {
         next
     }
 
-    /// Writes what there is to tell.
+    /// Writes what there is to report.
     async fn write_events(&self) {
         let mut reported = self.reported.lock().await;
         while let Ok(reported) = reported.try_recv() {
@@ -202,7 +202,7 @@ fn refusing(name: &'static str, code: u16) -> impl Fn(&Request<'_>) -> Option<(u
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_is_refused_holds_nobody_and_is_told_of() {
+async fn a_pod_that_is_refused_holds_nobody_and_is_reported() {
     for code in [403, 422, 500] {
         let site = Site::fleet(&json!({}), refusing("pods/p0", code));
         assert_eq!(site.reconcile().await.unwrap(), Next::After(OTHERS));
@@ -345,7 +345,7 @@ async fn a_status_of_another_state_stops_the_plan() {
     }
 }
 
-/// No trigger reports a change of annotations, which would leave the rollout to the next look.
+/// No trigger reports a change of annotations, which would leave the rollout to the next reconcile.
 #[tokio::test(start_paused = true)]
 async fn a_status_that_meets_other_annotations_is_planned_anew_at_once() {
     let mut newer = set(&json!({}));
@@ -384,7 +384,7 @@ async fn a_pod_that_has_changed_is_planned_anew_as_soon_as_that_is_known() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reset_that_fails_is_told() {
+async fn a_reset_that_fails_is_reported() {
     let hot = json!({"containers": [{
         "name": "mesh", "image": "mesh:2",
         "upgradeStrategy": {"upgradeType": "HotUpgrade", "hotUpgradeEmptyImage": "empty:1"},
@@ -408,7 +408,7 @@ async fn a_reset_that_fails_is_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_revision_that_is_refused_is_told_once_and_holds_up_nothing() {
+async fn a_revision_that_is_refused_is_reported_once_and_holds_up_nothing() {
     let site = Site::fleet(&json!({"customVersion": "v1 beta"}), refusing("controllerrevisions", 422));
     for _ in 0..3 {
         site.reconcile().await.unwrap();
@@ -470,7 +470,7 @@ async fn an_event_is_counted_up_and_another_note_makes_another_one() {
     let site = Site::fleet(&json!({}), |_| None);
     for (message, posts, patches) in [("a", 1, 0), ("a", 1, 1), ("b", 2, 1), ("b", 2, 2)] {
         let event = Event { warning: false, reason: "UpdateWaits", message: message.to_owned() };
-        site.controller.event_sender.tell(site.set().reference(&SIDECAR_SETS), event);
+        site.controller.event_sender.record(site.set().reference(&SIDECAR_SETS), event);
         site.write_events().await;
         assert_eq!(
             (site.with("POST /apis/events").len(), site.with("PATCH /apis/events").len()),

@@ -21,7 +21,7 @@ use crate::workload::store::Kept;
 pub(super) struct Outcome {
     /// What could not be done.
     pub(super) failure: Option<Failure>,
-    /// An object was in another state than the plan took it for: it is to be looked at again soon.
+    /// An object was in another state than the plan took it for: it is to be reconciled again soon.
     pub(super) is_outdated: bool,
 }
 
@@ -89,9 +89,10 @@ impl Controller {
         if !progress.problems.is_empty() {
             return Ok(progress.ended(Failure::Provision));
         }
-        for (seen, target) in &plan.updates {
-            let updated = self.update(united, seen, target).await;
-            progress.note(updated.map_err(|error| self.failed_at(united, target.kind, &seen.name, error)))?;
+        for (observed, target) in &plan.updates {
+            let updated = self.update(united, observed, target).await;
+            progress
+                .note(updated.map_err(|error| self.failed_at(united, target.kind, &observed.name, error)))?;
         }
         for pod in &plan.stuck {
             let path = PODS.namespaced(&united.metadata.namespace).name(&pod.name);
@@ -117,7 +118,7 @@ impl Controller {
     ) -> Result<(), ReconcileError> {
         for (kind, adoption) in &plan.adoptions {
             let children = self.children_of(*kind);
-            let path = self.path(children, united).name(&adoption.seen.name);
+            let path = self.path(children, united).name(&adoption.observed.name);
             let adopted = self.patch(&path, adoption).await;
             progress.note(adopted.and_then(|text| children.take_in(&text)))?;
         }
@@ -153,7 +154,7 @@ impl Controller {
         }
         if created > 0 {
             let message = format!("Create {created} Subset ({})", kind.display_name());
-            self.tell(united, normal("SuccessfulUpdateSubset", message));
+            self.record(united, normal("SuccessfulUpdateSubset", message));
         }
         Ok(())
     }
@@ -167,19 +168,19 @@ impl Controller {
         for kind in ChildKind::ALL {
             let children = self.children_of(kind);
             let mut deleted = 0_usize;
-            for (_, seen) in plan.deletions.iter().filter(|(of, _)| *of == kind) {
-                let path = self.path(children, united).name(&seen.name);
-                let options = background_deletion(&seen.uid, Some(&seen.resource_version));
+            for (_, observed) in plan.deletions.iter().filter(|(of, _)| *of == kind) {
+                let path = self.path(children, united).name(&observed.name);
+                let options = background_deletion(&observed.uid, Some(&observed.resource_version));
                 let answer = write::delete(self.client(), &path, options).await.map_err(ReconcileError::from);
-                let answer = answer.map_err(|error| self.failed_at(united, kind, &seen.name, error));
+                let answer = answer.map_err(|error| self.failed_at(united, kind, &observed.name, error));
                 if let Some(text) = progress.note(answer)? {
-                    children.deleted(&united.metadata.namespace, seen, &text);
+                    children.deleted(&united.metadata.namespace, observed, &text);
                     deleted += 1;
                 }
             }
             if deleted > 0 {
                 let message = format!("Delete {deleted} Subset ({})", kind.display_name());
-                self.tell(united, normal("SuccessfulUpdateSubset", message));
+                self.record(united, normal("SuccessfulUpdateSubset", message));
             }
         }
         Ok(())
@@ -189,18 +190,18 @@ impl Controller {
     async fn update(
         &self,
         united: &UnitedDeployment,
-        seen: &ObjectVersion,
+        observed: &ObjectVersion,
         target: &Target,
     ) -> Result<(), ReconcileError> {
         let children = self.children_of(target.kind);
-        let path = self.path(children, united).name(&seen.name);
+        let path = self.path(children, united).name(&observed.name);
         let mut tries = 0;
         loop {
             let Some(live) = write::get(self.client(), &path).await? else { return Ok(()) };
             let child =
                 Child::read(target.kind, &live).map_err(ReconcileError::of_object(target.kind.kind()))?;
             // Another one has taken its name, or it was let go.
-            if child.is_none_or(|child| *child.uid != *seen.uid || !child.is_of(&united.metadata.uid)) {
+            if child.is_none_or(|child| *child.uid != *observed.uid || !child.is_of(&united.metadata.uid)) {
                 return Ok(());
             }
             let changed = changed_child(&live, united, target).map_err(ReconcileError::Action)?;
@@ -213,7 +214,7 @@ impl Controller {
     }
 
     async fn label(&self, united: &UnitedDeployment, label: &PatchOf) -> Result<(), ReconcileError> {
-        let path = PODS.namespaced(&united.metadata.namespace).name(&label.seen.name);
+        let path = PODS.namespaced(&united.metadata.namespace).name(&label.observed.name);
         let text = self.patch(&path, label).await?;
         self.stores.pods.written(&text).map(drop)
     }
@@ -236,7 +237,7 @@ impl Controller {
         let problem = error.message();
         let message =
             format!("Error updating PodSet ({}) {name} when updating: {problem}", kind.display_name());
-        self.tell(united, warning("FailedUpdateSubset", message.clone()));
+        self.record(united, warning("FailedUpdateSubset", message.clone()));
         ReconcileError::Action(message)
     }
 }

@@ -193,7 +193,7 @@ impl<K: Clone + Ord> Budgets<K> {
         let want = want(claim);
         spent.lock().insert(want.clone());
         self.waiting().entry(key.clone()).or_default().entry(want).or_insert_with(|| claim.clone());
-        // The budget may have changed since it was looked at.
+        // The budget may have changed since it was read.
         self.added.notify_one();
     }
 

@@ -1,7 +1,7 @@
 //! Carries out what a plan changes in one Pod.
 //!
 //! Each write names the state of the Pod that it was planned on, or the one that the write before it
-//! returned, and is refused where the Pod is in another state by now. What comes back goes into the store at
+//! returned, and is refused where the Pod is in another state by now. What comes back is put into the store at
 //! once: no plan is made on a Pod older than our own last write to it
 //! (docs/behaviour/in-place-update.md#own-writes-and-retries). Where the store knows already that a write
 //! would be refused, it is not sent.
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_the_watch_tells_between_two_writes_needs_no_request() {
+    async fn what_the_watch_reports_between_two_writes_needs_no_request() {
         use crate::workload::store::follow::Sink;
         for (meanwhile, expected) in [("new", 2), ("newer", 1)] {
             let pods = Arc::new(Pods::new(false));

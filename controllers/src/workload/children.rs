@@ -24,7 +24,7 @@ struct Job {
 }
 
 impl<W: Workload> Controller<W> {
-    /// Does what the plan says about ImagePullJobs. Failures are logged or told, and stop nothing.
+    /// Does what the plan says about ImagePullJobs. Failures are logged or recorded as Events, and stop nothing.
     pub(super) async fn pre_download(&self, work: &Work<'_, W>, actions: &[Action]) {
         let mut all_done = true;
         for action in actions {
@@ -34,7 +34,7 @@ impl<W: Workload> Controller<W> {
                 continue;
             }
             match work.workload.failure(action, Part::Itself, &error.message()) {
-                Some(event) => self.tell(work.workload, event),
+                Some(event) => self.record(work.workload, event),
                 None => {
                     let metadata = work.workload.metadata();
                     warn!(namespace = metadata.namespace, name = metadata.name, %error, "image pre-download");
@@ -61,7 +61,7 @@ impl<W: Workload> Controller<W> {
                         .workload
                         .success(action, Part::Itself)
                         .into_iter()
-                        .for_each(|event| self.tell(work.workload, event)),
+                        .for_each(|event| self.record(work.workload, event)),
                     Err(error) if error.is_conflict() => {}
                     Err(error) => return Err(error.into()),
                 }
@@ -105,7 +105,7 @@ impl<W: Workload> Controller<W> {
             serde_json::from_str(&text).map_err(ReconcileError::of_object("list of ImagePullJobs"))?;
         let uid = &workload.metadata().uid;
         let ours = |job: &Job| job.metadata.controller().is_some_and(|owner| owner.uid == *uid);
-        let child = |job: Job| Child { kind: IMAGE_PULL_JOB, seen: ObjectVersion::object(&job.metadata) };
+        let child = |job: Job| Child { kind: IMAGE_PULL_JOB, observed: ObjectVersion::object(&job.metadata) };
         Ok(jobs.items.into_iter().filter(ours).map(child).map(Arc::new).collect())
     }
 }

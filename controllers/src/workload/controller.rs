@@ -48,8 +48,8 @@ use super::controller_revisions::Group;
 use super::limiter::{CpuTime, Limiter};
 use super::memory::{Memory, STATUS};
 use super::nodes::NodeChange;
-use super::places::Places;
 use super::revisions::RevisionWriter;
+use super::spread_slots::SpreadSlots;
 use super::store::follow::Readable;
 use super::store::{Change, Identity, Kept, Store, named};
 use super::stores::Stores;
@@ -60,7 +60,7 @@ use cluster::event_sender::EventSender;
 /// ImagePullJobs.
 const PULL_JOBS: Resource<'_> =
     Resource::new(imagepulljob::API_VERSION, imagepulljob::PLURAL, imagepulljob::KIND);
-/// A workload is looked at again after this time even if no event reports it.
+/// A workload is reconciled again after this time even if no event reports it.
 const SAFETY_NET: Duration = Duration::from_secs(600);
 
 /// A workload as it is kept.
@@ -91,7 +91,7 @@ pub(crate) struct Controller<W: Workload> {
     pub(crate) limiter: Limiter<Key>,
     pub(super) unconfirmed: Unconfirmed<Key>,
     pub(super) budgets: Budgets<Key>,
-    pub(super) places: Places,
+    pub(super) spread_slots: SpreadSlots,
     memories: Mutex<HashMap<Key, Memory>>,
     event_sender: EventSender,
 }
@@ -139,8 +139,8 @@ impl<'a, W: Workload> Work<'a, W> {
     }
 
     /// The Pod, if the snapshot has it.
-    pub(super) fn pod(&self, seen: &ObjectVersion) -> Option<&ObservedPod> {
-        self.written.get(seen.uid.as_str()).map(|pod| &**pod)
+    pub(super) fn pod(&self, observed: &ObjectVersion) -> Option<&ObservedPod> {
+        self.written.get(observed.uid.as_str()).map(|pod| &**pod)
     }
 }
 
@@ -254,7 +254,7 @@ impl<W: Workload> Controller<W> {
         let budgets =
             Budgets::new(context.client.clone(), context.index.clone(), context.settings.gates.clone());
         let is_spread = context.settings.gates.enabled(Feature::WorkloadSpread);
-        let places = Places::new(context.client.clone(), context.index.clone(), is_spread);
+        let spread_slots = SpreadSlots::new(context.client.clone(), context.index.clone(), is_spread);
         Self {
             client: context.client.clone(),
             context,
@@ -264,7 +264,7 @@ impl<W: Workload> Controller<W> {
             limiter: Limiter::default(),
             unconfirmed: Unconfirmed::default(),
             budgets,
-            places,
+            spread_slots,
             memories: Mutex::default(),
             event_sender,
         }
@@ -384,7 +384,7 @@ impl<W: Workload> Controller<W> {
             nodes,
             refused: &refused,
             held: &held,
-            costs: &self.places.costs(workload, pods),
+            costs: &self.spread_slots.costs(workload, pods),
             failures: &failures,
             collision_count,
             gates: &self.context.settings.gates,
@@ -397,7 +397,7 @@ impl<W: Workload> Controller<W> {
     async fn carry_out(&self, work: &Work<'_, W>, mut plan: Plan<W::Status>) -> Result<Next, ReconcileError> {
         let workload = work.workload;
         for event in std::mem::take(&mut plan.events) {
-            self.tell(workload, event);
+            self.record(workload, event);
         }
         self.memory(workload, |memory| memory.pauses.review(plan.actions(), work.present));
         let released = self.act(work, &plan.release).await;
@@ -517,8 +517,8 @@ impl<W: Workload> Controller<W> {
         use_it(memory)
     }
 
-    pub(super) fn tell(&self, workload: &W, event: Event) {
-        self.event_sender.tell(reference(workload), event);
+    pub(super) fn record(&self, workload: &W, event: Event) {
+        self.event_sender.record(reference(workload), event);
     }
 }
 

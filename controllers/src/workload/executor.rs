@@ -1,6 +1,6 @@
 //! Carries out the actions of a plan.
 //!
-//! What each write returned goes into the stores at once, so that no plan is made on something older. An
+//! What each write returned is put into the stores at once, so that no plan is made on something older. An
 //! answer that did not come leaves open what happened: then the object is read again before the next plan.
 //! What is refused is held up for a while, for longer each time; nothing else is.
 
@@ -215,7 +215,7 @@ impl<W: Workload> Controller<W> {
                 }
                 let attempt = self.delete(work, action, pod, claims).await;
                 if let Some(known) = known.as_ref().filter(|_| attempt.is_refused()) {
-                    self.places.refused(&work.workload.metadata().namespace, known).await;
+                    self.spread_slots.refused(&work.workload.metadata().namespace, known).await;
                 }
                 if W::HAS_POD_PER_NODE
                     && *reason == DeleteReason::Ended
@@ -337,7 +337,7 @@ impl<W: Workload> Controller<W> {
                 if !error.may_have_acted()
                     && let Ok(pod) = ObservedPod::read(json)
                 {
-                    self.places.refused(&work.workload.metadata().namespace, &pod).await;
+                    self.spread_slots.refused(&work.workload.metadata().namespace, &pod).await;
                 }
                 self.failed(work, action, Part::Itself, &error, acted)
             }
@@ -355,7 +355,7 @@ impl<W: Workload> Controller<W> {
             Ok(text) => {
                 self.take_in_claim(&text);
                 let event = work.workload.success(action, Part::Claim(&claim.name));
-                event.into_iter().for_each(|event| self.tell(work.workload, event));
+                event.into_iter().for_each(|event| self.record(work.workload, event));
                 Ok(true)
             }
             // Made by an attempt whose answer did not come; else the name is not ours.
@@ -390,7 +390,7 @@ impl<W: Workload> Controller<W> {
         }
         for claim in claims {
             if let Err(error) = self.delete_claim(work, claim).await {
-                self.tell_success(work, action);
+                self.record_success(work, action);
                 return self.failed(work, action, Part::Claim(&claim.name), &error, true);
             }
         }
@@ -410,10 +410,10 @@ impl<W: Workload> Controller<W> {
     }
 
     /// The answer to a delete is the Pod as it ends. One that is gone at once comes without a time.
-    fn take_in_deleted(&self, work: &Work<'_, W>, seen: &ObjectVersion, text: &str) {
+    fn take_in_deleted(&self, work: &Work<'_, W>, observed: &ObjectVersion, text: &str) {
         let ends = ObservedPod::read(text).is_ok_and(|pod| pod.metadata.deletion_timestamp.is_some());
         if !ends || self.stores.pods.written(text).is_err() {
-            self.stores.pods.deleted(&work.key_of(&seen.name), &seen.resource_version);
+            self.stores.pods.deleted(&work.key_of(&observed.name), &observed.resource_version);
         }
     }
 
@@ -424,13 +424,13 @@ impl<W: Workload> Controller<W> {
     }
 
     fn succeeded(&self, work: &Work<'_, W>, action: &Action) -> Attempt {
-        self.tell_success(work, action);
+        self.record_success(work, action);
         Attempt::Done
     }
 
-    fn tell_success(&self, work: &Work<'_, W>, action: &Action) {
+    fn record_success(&self, work: &Work<'_, W>, action: &Action) {
         if let Some(event) = work.workload.success(action, Part::Itself) {
-            self.tell(work.workload, event);
+            self.record(work.workload, event);
         }
     }
 
@@ -466,7 +466,7 @@ impl<W: Workload> Controller<W> {
         }
         let message = error.message();
         if let Some(event) = work.workload.failure(action, part, &message) {
-            self.tell(work.workload, event);
+            self.record(work.workload, event);
         }
         Attempt::Failed { acted, unanswered: error.is_unanswered(), error: message }
     }

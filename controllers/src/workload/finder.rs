@@ -45,7 +45,7 @@ const DEPLOYMENTS: Resource<'_> = Resource::new("apps/v1", "deployments", "Deplo
 const REPLICA_SETS: Resource<'_> = Resource::new("apps/v1", "replicasets", "ReplicaSet");
 /// How long what was read of other kinds is believed.
 pub(crate) const MEMORY: Duration = Duration::from_secs(30);
-/// The same for targets: their replicas are to be seen by who looks at them every few seconds.
+/// The same for targets: a caller that reads them every few seconds has to observe changed replicas.
 const MEMORY_OF_TARGETS: Duration = Duration::from_secs(5);
 /// Longest time for the first list of a kind.
 const TIMEOUT: Duration = Duration::from_secs(15);
@@ -135,12 +135,12 @@ impl Finder {
         namespace: &str,
         reference: Reference<'_>,
     ) -> Result<Option<Arc<ResolvedWorkload>>, ReconcileError> {
-        let found = self.look(client, namespace, reference, MEMORY_OF_TARGETS).await?;
+        let found = self.resolve(client, namespace, reference, MEMORY_OF_TARGETS).await?;
         found.map_err(ReconcileError::Unreadable)
     }
 
     /// The workload of a reference, if it can be read.
-    async fn look(
+    async fn resolve(
         &self,
         client: &Client,
         namespace: &str,
@@ -167,11 +167,11 @@ impl Finder {
         namespace: &str,
         controller: &OwnerReference,
     ) -> Result<Option<Arc<ResolvedWorkload>>, ReconcileError> {
-        let mut found = self.look(client, namespace, controller.into(), MEMORY).await?;
+        let mut found = self.resolve(client, namespace, controller.into(), MEMORY).await?;
         for _ in 0..LEVELS {
             let above = found.as_ref().ok().and_then(|found| found.as_deref()?.above());
             let Some(above) = above.map(Reference::from) else { break };
-            found = self.look(client, namespace, above, MEMORY).await?;
+            found = self.resolve(client, namespace, above, MEMORY).await?;
         }
         Ok(found.unwrap_or_default())
     }

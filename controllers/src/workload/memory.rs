@@ -30,7 +30,7 @@ pub(crate) struct Memory {
     pub(crate) namespace_ends: bool,
     /// What is not tried for a while.
     pub(crate) pauses: Pauses,
-    /// What could not be planned or done, as it was told last.
+    /// What could not be planned or done, as it was reported last.
     problem: Option<String>,
     /// The revision at which there were no ImagePullJobs left.
     pub(crate) cleared: String,

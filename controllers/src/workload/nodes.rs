@@ -13,6 +13,7 @@ use pod::node_fit::{NodeFacts, Nodes as Facts, ObservedNode};
 use pod::observed::Pairs;
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
+use values::json;
 
 use super::store::follow::{Sink, follow_all, readable};
 use crate::ReconcileError;
@@ -119,7 +120,7 @@ impl Nodes {
         }
     }
 
-    fn tell(&self, change: &NodeChange) {
+    fn notify(&self, change: &NodeChange) {
         self.subscribers().retain(|subscriber| subscriber.send(change.clone()).is_ok());
     }
 
@@ -145,7 +146,7 @@ impl Sink for Nodes {
     }
 
     fn see(&self, object: WatchedObject) {
-        let read = |json: &str| serde_json::from_str::<ObservedNode>(json);
+        let read = |json: &str| json::from_str::<ObservedNode>(json);
         let Some(node) = readable(&object, read) else {
             return self.gone(&object);
         };
@@ -175,7 +176,7 @@ impl Sink for Nodes {
         drop(known);
         let changes = !is_known || !is_same;
         if changes && !is_listed {
-            self.tell(&NodeChange { name, old, new: Some(new) });
+            self.notify(&NodeChange { name, old, new: Some(new) });
         }
     }
 
@@ -187,7 +188,7 @@ impl Sink for Nodes {
         let old = Arc::make_mut(facts).remove(&*name);
         Arc::make_mut(states).remove(&*name);
         drop(known);
-        self.tell(&NodeChange { name: name.into(), old, new: None });
+        self.notify(&NodeChange { name: name.into(), old, new: None });
     }
 
     fn list_ends(&self) {
@@ -205,7 +206,7 @@ impl Sink for Nodes {
             }));
         }
         drop(known);
-        changes.iter().for_each(|change| self.tell(change));
+        changes.iter().for_each(|change| self.notify(change));
         self.synced.send_replace(true);
     }
 }
@@ -222,7 +223,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn changes_of_labels_and_readiness_are_told_and_heartbeats_are_not() {
+    async fn changes_of_labels_and_readiness_are_reported_and_heartbeats_are_not() {
         let nodes = Nodes::default();
         let state = |status: &str, heartbeat: u32| {
             let text = format!(

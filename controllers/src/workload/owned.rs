@@ -77,9 +77,9 @@ impl<C: Child> Children<C> {
     }
 
     /// Takes in the answer to a deletion: the object as it ends, where something holds it.
-    pub(crate) fn deleted(&self, namespace: &str, seen: &ObjectVersion, answer: &str) {
+    pub(crate) fn deleted(&self, namespace: &str, observed: &ObjectVersion, answer: &str) {
         let ending = C::read(self.kind, answer).ok().flatten().filter(C::is_deleting);
-        self.stored.ended(namespace, seen, ending);
+        self.stored.ended(namespace, observed, ending);
     }
 }
 

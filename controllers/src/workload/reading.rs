@@ -18,7 +18,7 @@ pub(super) enum NameOwner {
     Nobody,
     /// An object of the workload, which is known now.
     Ours,
-    /// Something else, or a claim that goes.
+    /// Something else, or a claim that is being deleted.
     Other,
 }
 
@@ -35,7 +35,7 @@ impl<W: Workload> Controller<W> {
     }
 
     /// The workload is still there, and is not being deleted: only then may it adopt anything. Watches may report what it let
-    /// go before they tell that it is being deleted.
+    /// be removed before they show that it is being deleted.
     pub(super) async fn still_exists(&self, workload: &W) -> Result<bool, ReconcileError> {
         let (key, uid) = (key_of(workload), &workload.metadata().uid);
         let now = self.workloads.read(&self.client, &resource::<W>(), &key).await?;

@@ -25,8 +25,8 @@ pub(super) async fn rehearse(
     let path = PODS.namespaced(&metadata.namespace).name(&metadata.name).query("dryRun=All");
     let body = change.to_json(pod);
     match write::patch(client, &path, PatchKind::StrategicMerge, body).await {
-        // Some webhook can't be asked without effect: then only a try tells. Of anything but a refusal the
-        // writes themselves will tell.
+        // Some webhook can't be asked without effect: then only a try shows it. Anything but a refusal the
+        // writes themselves will report.
         Err(error) if error.retry() == Retry::Later && !error.lacks_dry_run() => Err(error.into()),
         _ => Ok(()),
     }

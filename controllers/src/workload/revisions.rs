@@ -65,10 +65,10 @@ impl RevisionWriter<'_> {
         Ok(())
     }
 
-    /// Deletes a revision in the state that was seen; one that has changed is left.
-    pub(crate) async fn delete(&self, seen: &ObjectVersion) -> Result<(), ReconcileError> {
-        let path = self.collection().name(&seen.name);
-        let options = deletion(&seen.uid, Some(&seen.resource_version));
+    /// Deletes a revision in the state that was observed; one that has changed is left.
+    pub(crate) async fn delete(&self, observed: &ObjectVersion) -> Result<(), ReconcileError> {
+        let path = self.collection().name(&observed.name);
+        let options = deletion(&observed.uid, Some(&observed.resource_version));
         unless_outdated(write::delete(self.client, &path, options).await)?;
         Ok(())
     }

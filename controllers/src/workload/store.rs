@@ -33,7 +33,7 @@ pub trait Kept: Send + Sync + 'static {
     /// What objects are found by, beside their names.
     type Group: Clone + Eq + Hash + Send;
 
-    /// What tells it and this state of it from all others.
+    /// What distinguishes it and this state of it from all others.
     fn identity(&self) -> Identity<'_>;
 
     /// The groups that the object is in.

@@ -105,14 +105,14 @@ impl Site {
         self.controller.reconcile(&key()).await
     }
 
-    /// How many requests of this method were about Pods since the last look.
+    /// How many requests of this method were about Pods since the last call.
     fn about_pods(&self, method: &str) -> usize {
         let requests = self.requests.lock().unwrap();
         let prefix = format!("{method} {PODS_OF_SHOP}/");
         requests.iter().filter(|request| request.starts_with(&prefix)).count()
     }
 
-    /// Name, Pods and free places of each subset.
+    /// Name, Pods and free slots of each subset.
     fn totals(&self) -> Vec<(String, i64, i64)> {
         let status = self.server.get(SPREAD).unwrap()["status"].clone();
         let items = status["subsetStatuses"].as_array().unwrap().iter();

@@ -35,8 +35,8 @@ pub(super) async fn of_distribution(site: &Site<'_>) -> anyhow::Result<Shown> {
     }
     let found = findings(&distribution, &namespaces, &objects);
     let wrong = |found: &BTreeMap<String, Finding>| found.values().any(|one| *one != Finding::Right);
-    let is_looked_at = distribution.status.observed_generation == distribution.generation;
-    let complete = is_looked_at && found.as_ref().is_ok_and(|found| !wrong(found));
+    let is_reconciled = distribution.status.observed_generation == distribution.generation;
+    let complete = is_reconciled && found.as_ref().is_ok_and(|found| !wrong(found));
     let json = json_of(&distribution, &found, complete);
     Ok(site.shown(complete, || text_of(&distribution, &found, complete), json))
 }

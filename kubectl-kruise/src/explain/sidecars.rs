@@ -163,7 +163,7 @@ impl Answer<'_> {
     }
 }
 
-/// Counts the Pods of a SidecarSet, and tells why some have not its sidecars.
+/// Counts the Pods of a SidecarSet, and says why some have not its sidecars.
 pub(super) async fn of_sidecar_set(site: &Site<'_>, install_namespace: &str) -> anyhow::Result<Shown> {
     let name = site.name;
     let cluster = Cluster::gather(site, install_namespace).await?;
@@ -196,7 +196,7 @@ pub(super) async fn of_sidecar_set(site: &Site<'_>, install_namespace: &str) -> 
                 account.findings.add(&Reason::WorkloadLabels, &metadata.namespace, &name);
             }
         };
-        // Who may look at Pods need not be allowed to look at workloads.
+        // A user who may read Pods need not be allowed to read workloads.
         if let Err(error) = list_all(site.client, &resource.all(), take).await {
             eprintln!("warning: {:#}", anyhow::Error::from(error));
         }

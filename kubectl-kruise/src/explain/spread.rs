@@ -9,16 +9,15 @@ use serde_json::{Value, json};
 
 use super::{Shown, Site, lines};
 
-/// Explains the WorkloadSpread; what is printed, and how the program ends: well if the next Pod has a place.
+/// Explains the WorkloadSpread; what is printed, and how the program ends: well if the next Pod has a slot.
 pub(super) async fn of_spread(site: &Site<'_>) -> anyhow::Result<Shown> {
     let resource = Resource::new(API_VERSION, PLURAL, KIND);
     let spread = site.object(resource, site.namespace, Spread::read).await?;
     let pods: Vec<ObservedPod> = site.list(&PODS.namespaced(site.namespace), Some).await?;
     let report = explain(&spread, &pods);
-    let has_place =
-        report.versions.iter().all(|(_, outlooks)| outlooks.iter().any(|outlook| outlook.is_next));
-    let json = format!("{:#}", json(&spread, &report, has_place));
-    Ok(site.shown(has_place, || text(&spread, &report), json))
+    let has_slot = report.versions.iter().all(|(_, outlooks)| outlooks.iter().any(|outlook| outlook.is_next));
+    let json = format!("{:#}", json(&spread, &report, has_slot));
+    Ok(site.shown(has_slot, || text(&spread, &report), json))
 }
 
 fn text(spread: &Spread, Report { versions, pods }: &Report) -> String {
@@ -35,14 +34,14 @@ fn text(spread: &Spread, Report { versions, pods }: &Report) -> String {
         };
         all.extend(outlooks.iter().map(|outlook| format!("{indent}{outlook}")));
         if !outlooks.iter().any(|outlook| outlook.is_next) {
-            all.push(format!("{indent}the next Pod comes into no subset: none has a place"));
+            all.push(format!("{indent}the next Pod comes into no subset: none has a slot"));
         }
     }
     all.extend(pods.iter().map(|(name, reason)| format!("  {name} {reason}")));
     lines(heading, all)
 }
 
-fn json(spread: &Spread, Report { versions, pods }: &Report, has_place: bool) -> Value {
+fn json(spread: &Spread, Report { versions, pods }: &Report, has_slot: bool) -> Value {
     let subsets = |outlooks: &[SubsetCapacity]| -> Value {
         let subset = |outlook: &SubsetCapacity| {
             let SubsetCapacity { subset, active, creating, deleting, free, is_schedulable, is_next } =
@@ -67,7 +66,7 @@ fn json(spread: &Spread, Report { versions, pods }: &Report, has_place: bool) ->
         "kind": KIND,
         "namespace": spread.namespace(),
         "name": spread.name(),
-        "state": if has_place { "open" } else { "full" },
+        "state": if has_slot { "open" } else { "full" },
         "versions": versions,
         "pods": pods,
     })

@@ -1,5 +1,5 @@
-//! `kutter explain` of a workload: how it stands, what stands in its way, and what its controller would do next.
-//! It plans as the controller does. What the API server refuses is told by conditions of the status.
+//! `kutter explain` of a workload: its state, what blocks its progress, and what its controller would do next.
+//! It plans as the controller does. Conditions of the status report what the API server refuses.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -112,7 +112,7 @@ impl<W: Workload> Found<W> {
         Ok(())
     }
 
-    /// Gathers the StorageClasses, where they tell whether claims can grow.
+    /// Gathers the StorageClasses, where they say whether claims can grow.
     async fn gather_classes(&mut self, site: &Site<'_>, gates: &FeatureGates) -> anyhow::Result<()> {
         if !W::HAS_ORDINALS || !gates.enabled(Feature::StatefulSetAutoResizePVCGate) {
             return Ok(());
@@ -146,7 +146,7 @@ impl<W: Workload> Found<W> {
     }
 }
 
-/// How a workload stands, in one word.
+/// The state of a workload, in one word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Complete,
@@ -186,10 +186,10 @@ impl<'a, W: Workload> Report<'a, W> {
         let mut trouble = status.conditions();
         let kinds = [W::Status::FAILED_SCALE.0, W::Status::FAILED_UPDATE.0, BLOCKED];
         trouble.retain(|known| known.status == ConditionStatus::True && kinds.contains(&known.kind.as_str()));
-        let seen = status.observed_generation().unwrap_or(0);
+        let observed = status.observed_generation().unwrap_or(0);
         let newest = metadata.generation.unwrap_or(0);
         // What was refused to an older generation is tried again.
-        let is_refused = seen == newest && trouble.iter().any(|known| known.kind == BLOCKED);
+        let is_refused = observed == newest && trouble.iter().any(|known| known.kind == BLOCKED);
         let state = if metadata.deletion_timestamp.is_some() {
             "it is being deleted, and its Pods and claims go with it".clone_into(&mut explanation.summary);
             State::Ending
@@ -200,9 +200,9 @@ impl<'a, W: Workload> Report<'a, W> {
         } else {
             State::Waiting
         };
-        if W::Status::TELLS_GENERATION && seen < newest {
+        if W::Status::TELLS_GENERATION && observed < newest {
             explanation.limits.push(format!(
-                "the controller has looked at generation {seen} of {newest} so far; does it run?"
+                "the controller has observed generation {observed} of {newest} so far; does it run?"
             ));
         }
         Self { workload, state, explanation, trouble, next }
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn text_tells_state_limits_blockers_and_what_comes_next() {
+    fn text_says_state_limits_blockers_and_what_comes_next() {
         let set = set(r#"{"namespace":"shop","name":"web","generation":2}"#, r#"{"observedGeneration":1}"#);
         let report = Report::new(&set, blocked());
         assert_eq!(
@@ -282,7 +282,7 @@ mod tests {
             "CloneSet shop/web: waiting\n\
              1 Pods wanted\n\
              \x20 limit: paused\n\
-             \x20 limit: the controller has looked at generation 1 of 2 so far; does it run?\n\
+             \x20 limit: the controller has observed generation 1 of 2 so far; does it run?\n\
              \x20 waits: Pod web-a is not ready, since 2026-05-01T08:00:00Z; see its logs\n\
              \x20 next: look again after 5s\n"
         );
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn conditions_that_tell_of_trouble_are_listed() {
+    fn conditions_that_report_failures_are_listed() {
         let condition = |kind: &str, status: &str| json!({"type": kind, "status": status, "message": "no room", "lastTransitionTime": "2026-05-01T08:00:00Z"});
         let conditions = json!([
             condition("Progressing", "True"),
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn states_are_told_apart() {
+    fn states_are_distinguished() {
         let reported = |metadata: &str, status: &str, is_complete, is_moving| {
             let explanation = Explanation { is_complete, is_moving, ..Explanation::default() };
             Report::new(&set(metadata, status), Plan { explanation, ..Plan::default() }).state

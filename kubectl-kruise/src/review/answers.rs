@@ -57,7 +57,7 @@ pub(crate) async fn collect(
             }
             _ => Vec::new(),
         };
-        // A workload that no webhook looks at is shown by its Pods alone.
+        // A workload without webhook is shown by its Pods alone.
         if pods.is_empty() || !own.patch.is_empty() || own.denial.is_some() {
             answers.push(own);
         }

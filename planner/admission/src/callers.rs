@@ -1,4 +1,4 @@
-//! Who may call the webhooks: API servers, which alone know the segment that stands in front of every registered
+//! Who may call the webhooks: API servers, which alone know the segment that precedes every registered
 //! path (docs/behaviour/server.md#callers).
 //!
 //! ```text
@@ -10,7 +10,7 @@
 //! ```
 //!
 //! Nobody but who may write registrations decides what they say. So what is registered counts, whatever it
-//! is, and continues counting until every API server has seen that it is gone.
+//! is, and continues counting until every API server has observed that it is gone.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -33,12 +33,12 @@ pub struct Callers {
 }
 
 impl Callers {
-    /// Whoever reaches the port.
+    /// Anyone who reaches the port.
     pub fn everybody() -> Self {
         Self { everybody: true, ..Self::default() }
     }
 
-    /// Whether a call with this segment, or none, is answered at `path`. The time that this takes tells nothing
+    /// Whether a call with this segment, or none, is answered at `path`. The time that this takes reveals nothing
     /// of the segments.
     pub fn admit(&self, segment: Option<Segment>, path: &str) -> bool {
         match segment {
@@ -63,7 +63,7 @@ impl Callers {
 pub struct Calls(BTreeMap<Call, Option<Timestamp>>);
 
 impl Calls {
-    /// Takes in what is registered `now`. When to look again, to forget what every API server has seen go.
+    /// Takes in what is registered `now`. When to look again, to forget what every API server has observed to be gone.
     pub fn see(
         &mut self,
         live: impl IntoIterator<Item = Call>,

@@ -359,7 +359,7 @@ impl Endpoint {
     /// Every webhook.
     pub fn all() -> Vec<Self> {
         let mut all: Vec<Self> = all_entries().map(|entry| entry.endpoint).collect();
-        // Entries of one webhook stand side by side.
+        // Entries of one webhook are adjacent.
         all.dedup();
         all
     }

@@ -1,4 +1,4 @@
-//! Who may read metrics where they are protected (docs/behaviour/server.md#protected-metrics): whoever may `get` the
+//! Who may read metrics where they are protected (docs/behaviour/server.md#protected-metrics): all who may `get` the
 //! path `/metrics` at the API server.
 
 use serde::Deserialize;

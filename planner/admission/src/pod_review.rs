@@ -176,7 +176,7 @@ impl<'a> Review<'a> {
         self.run(world, resolved, None).0
     }
 
-    /// Decides the review, and tells what every object that might concern the Pod is to it, and why.
+    /// Decides the review, and says what every object that might concern the Pod is to it, and why.
     pub fn explain(self, world: &World, resolved: &Resolved) -> (Verdict, Vec<Explanation>) {
         self.run(world, resolved, Some(Vec::new()))
     }

@@ -1,7 +1,7 @@
 //! The Pod validating webhook, decided: the steps of `/validate-pod` in their fixed order
 //! (docs/behaviour/podunavailablebudget.md#the-pod-validating-webhook).
 //!
-//! A step looks at the request and says what it has to take from which object. What is taken is decided on the state
+//! A step reads the request and says what it has to take from which object. What is taken is decided on the state
 //! of that object by the rules of its kind ([`values::reservation`]). A step whose claim is refused ends the
 //! review: the steps behind it take nothing for a Pod that stays.
 
@@ -16,7 +16,7 @@ use kinds::podunavailablebudget::reserve::Claim;
 use kinds::podunavailablebudget::terms::Operation;
 use kinds::workload::namespaced::Entry;
 use kinds::workloadspread::spread::Spread;
-use kinds::workloadspread::{deletion, places};
+use kinds::workloadspread::{deletion, slots};
 use pod::disruption::{Disruption, PodRequest};
 use pod::observed::ObservedPod;
 use values::verdict::Denial;
@@ -37,8 +37,8 @@ pub enum Assessment {
 pub struct Claims {
     /// A unit of a PodUnavailableBudget.
     pub budget: Option<BudgetClaim>,
-    /// The place in a subset that the Pod gives back.
-    pub place: Option<(Spread, places::Claim)>,
+    /// The slot in a subset that the Pod gives back.
+    pub slot: Option<(Spread, slots::Claim)>,
 }
 
 /// A claim on a PodUnavailableBudget of the Pod's namespace.
@@ -99,39 +99,39 @@ pub fn assess(
             Some(BudgetClaim::new(budget, claim, pod))
         }
     };
-    let place = match place(disruption, request, evicted, world, gates) {
-        Place::NeedsPod => return Assessment::NeedsPod,
-        Place::Given(place) => place,
+    let slot = match slot(disruption, request, evicted, world, gates) {
+        SlotClaim::NeedsPod => return Assessment::NeedsPod,
+        SlotClaim::Known(slot) => slot,
     };
-    Assessment::Claims(Box::new(Claims { budget, place }))
+    Assessment::Claims(Box::new(Claims { budget, slot }))
 }
 
-enum Place {
+enum SlotClaim {
     NeedsPod,
-    Given(Option<(Spread, places::Claim)>),
+    Known(Option<(Spread, slots::Claim)>),
 }
 
-/// What a WorkloadSpread has to know. A Pod that can't be read is of no concern to one.
-fn place(
+/// The slot that the Pod gives back to a WorkloadSpread, if it has one. A Pod that can't be read has none.
+fn slot(
     disruption: Disruption<'_>,
     request: &PodRequest<'_>,
     evicted: Option<&ObservedPod>,
     world: &World,
     gates: &FeatureGates,
-) -> Place {
+) -> SlotClaim {
     let spreads = world.spreads();
     let is_off = !gates.enabled(Feature::WorkloadSpread) || spreads.of(request.namespace).is_empty();
     if is_off || request.is_dry_run() {
-        return Place::Given(None);
+        return SlotClaim::Known(None);
     }
     let claim =
         |pod: &ObservedPod| deletion::claim(pod, spreads).map(|(spread, claim)| (spread.clone(), claim));
     match (disruption, evicted) {
         (Disruption::Delete { pod }, _) => {
-            Place::Given(ObservedPod::read(pod).ok().and_then(|pod| claim(&pod)))
+            SlotClaim::Known(ObservedPod::read(pod).ok().and_then(|pod| claim(&pod)))
         }
-        (Disruption::Evict, Some(pod)) => Place::Given(claim(pod)),
-        (Disruption::Evict, None) => Place::NeedsPod,
-        (Disruption::Update { .. }, _) => Place::Given(None),
+        (Disruption::Evict, Some(pod)) => SlotClaim::Known(claim(pod)),
+        (Disruption::Evict, None) => SlotClaim::NeedsPod,
+        (Disruption::Update { .. }, _) => SlotClaim::Known(None),
     }
 }

@@ -5,10 +5,10 @@ use api::kinds::nodeimage::NodeImage;
 
 use super::tokens;
 
-/// Whom tokens of agents are for. The API server takes no token that is for somebody else, so whoever has
+/// Whom tokens of agents are for. The API server takes no token that is for somebody else, so a client that has
 /// one can't act with it as the agent.
 const AUDIENCE: &str = "kutter";
-/// Where the API server tells the node of the Pod that a token was made for.
+/// Where the API server names the node of the Pod that a token was made for.
 const NODE: &str = "authentication.kubernetes.io/node-name";
 
 /// The question whose token this is.

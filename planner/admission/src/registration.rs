@@ -159,7 +159,7 @@ pub struct Wanted<'a> {
     pub definitions: &'a BTreeSet<String>,
     /// The bundle to publish, base64.
     pub bundle: &'a str,
-    /// What stands in front of every path; `None` leaves it as it is, and adds plain paths.
+    /// The prefix of every path; `None` leaves it as it is, and adds plain paths.
     pub segment: Option<Segment>,
     /// The paths that every server behind the endpoint answers: their entries may be added (rule 3).
     pub answering: &'a BTreeSet<String>,

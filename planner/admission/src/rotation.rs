@@ -21,8 +21,8 @@
 //! Nothing waits where nobody is served well: without a leaf, with an expired one, or with one whose issuer is
 //! in no bundle any more.
 //!
-//! Whoever publishes must read an object before it reads the store, and write the object only in the
-//! version it read. Then an object never goes back to an older bundle.
+//! A publisher must read an object before it reads the store, and write the object only in the
+//! version it read. Then an object never returns to an older bundle.
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -39,7 +39,7 @@ pub const LIFETIME: SignedDuration = SignedDuration::from_hours(24 * 365 * 10);
 pub const DEFAULT_RENEW_BEFORE: SignedDuration = SignedDuration::from_hours(24 * 180);
 /// A longer time would make a new certificate due at once.
 const MAX_RENEW_BEFORE: SignedDuration = SignedDuration::from_hours(24 * 365 * 9);
-/// Time after which every replica has seen a rotation: far longer than the slowest resync.
+/// Time after which every replica has observed a rotation: far longer than the slowest resync.
 const OVERLAP: SignedDuration = DAY;
 
 /// Time from a publication until every API server trusts what it says. They see webhook configurations and
@@ -188,7 +188,7 @@ pub fn next(observation: &Observation<'_>, timing: Timing, now: Timestamp) -> St
     let first = stored.authorities.first();
     let leaf = stored.leaf.as_ref().filter(|leaf| leaf.usable(now));
     // A new leaf would be due at once if its authority ended within the time of renewal, and of no use if it
-    // has not begun: whoever made it has another clock.
+    // has not begun: its author has another clock.
     let young = first
         .is_some_and(|first| first.not_before <= now && first.not_after > after(now, YEAR.max(renew_before)));
     let Some(leaf) = leaf else {
@@ -250,7 +250,7 @@ fn trusted_from(since: Timestamp, leaf: &Leaf, timing: Timing) -> Timestamp {
 }
 
 /// The authorities of a bundle at the start of a rotation. What came before the current authority
-/// goes now, unless a replica may still serve a leaf of it.
+/// is removed now, unless a replica may still serve a leaf of it.
 fn before_rotation(stored: &Stored, leaf: &Leaf, served: Option<&Leaf>, now: Timestamp) -> Vec<Fingerprint> {
     let first = stored.authorities.first();
     let settled = stored.authorities.iter().all(|authority| after(authority.not_before, OVERLAP) <= now);

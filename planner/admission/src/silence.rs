@@ -1,5 +1,5 @@
 //! Does the API server reach us at all? A firewall, a network policy or a wrong port swallows its calls, and with
-//! failure policy `Ignore` nobody notices that sidecars are missing. A Pod that is created as a dry run tells
+//! failure policy `Ignore` nobody notices that sidecars are missing. A Pod that is created as a dry run shows
 //! (docs/behaviour/server.md#silence-of-the-api-server).
 
 use serde_json::{Value, json};
@@ -77,7 +77,7 @@ impl Missed {
         Self(if was_reviewed { 0 } else { self.0.saturating_add(1) })
     }
 
-    /// Whether the API server does not reach us. One call may be lost while a replica comes or goes.
+    /// Whether the API server does not reach us. One call may be lost while a replica comes or leaves.
     pub fn is_silence(self) -> bool {
         self.0 > 1
     }

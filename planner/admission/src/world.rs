@@ -304,7 +304,7 @@ impl World {
     }
 }
 
-/// A selector that can't be used is told like an object that can't be read, but the object is kept.
+/// A selector that can't be used is reported like an object that can't be read, but the object is kept.
 fn unusable(problem: Option<&SelectorError>) -> Result<(), serde_json::Error> {
     let reported = |problem| serde_json::Error::custom(format_args!("spec.selector: {problem}"));
     problem.map_or(Ok(()), |problem| Err(reported(problem)))

@@ -1,6 +1,6 @@
 //! The order in which the containers of a Pod end (docs/behaviour/node-agent.md#exit-order).
 //!
-//! Each container that ends after others waits in its preStop hook. The agent first tells every hook how long it may
+//! Each container that ends after others waits in its preStop hook. The agent first sends every hook how long it may
 //! wait at most, and then, once the others have exited, that it may continue. All of it is found from the Pod and the
 //! runtime, so that an agent that starts in the middle continues where the last one was.
 
@@ -21,14 +21,14 @@ mod tests;
 const OWN: Duration = Duration::from_secs(1);
 /// How long a Pod is followed after its time is over.
 const AFTER: Duration = Duration::from_secs(10);
-/// Pauses after a container could not be told to continue; after the last one nobody tells it any more.
+/// Pauses after a container could not be released; after the last one it is not tried any more.
 const PAUSES: [Duration; 3] =
     [Duration::from_millis(200), Duration::from_millis(400), Duration::from_millis(800)];
 
-/// Pause after a hook could not be told to wait.
+/// Pause after the message to wait could not be delivered to a hook.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// Times are those of a clock that only goes forward.
+/// Times are those of a monotonic clock.
 type Moment = Duration;
 
 /// The end of one Pod.
@@ -51,9 +51,9 @@ struct Waiting {
 /// Whether a hook knows how long to wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Hold {
-    /// It is to be told from this time on.
+    /// Its message is due from this time on.
     Due(Moment),
-    /// It is being told; what it is told has changed since, where that is set.
+    /// Its message is being delivered; where this is set, the message has changed since.
     Telling(bool),
     /// It knows, or does not wait any more.
     Over,
@@ -63,15 +63,15 @@ enum Hold {
 enum State {
     /// It waits for others.
     Held,
-    /// It is being told that it may continue, after so many times in vain.
+    /// It is being released, after so many failures.
     Telling(usize),
-    /// It was told so often in vain that it may continue, and is told again from this time on.
+    /// Its release failed so often, and is tried again from this time on.
     Failed(usize, Moment),
-    /// Nothing is left to tell it.
+    /// No message to it is left.
     Over,
 }
 
-/// What a hook is told.
+/// What a hook is ordered to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mark {
     /// The container.
@@ -89,7 +89,7 @@ pub enum Outcome {
     Ordered,
     /// Its time to wait was over while others still ran.
     Timeout,
-    /// Its hook could not be told.
+    /// Its hook could not be reached.
     ExecError,
 }
 
@@ -109,15 +109,15 @@ pub struct Step {
     pub holds: Vec<Mark>,
     /// The containers that may continue.
     pub releases: Vec<Mark>,
-    /// The containers whose time to wait is over, and those that took in that they may continue and ended before whoever
-    /// told them knew.
+    /// The containers whose time to wait is over, and those that accepted their release and ended before the caller
+    /// that released them knew.
     pub settled: Vec<Settled>,
     /// The Pod needs no further look.
     pub is_over: bool,
 }
 
 /// How long a Pod that ends still has. With `is_news`, its end begins now; otherwise it has begun at a time that only
-/// the Pod tells.
+/// the Pod says.
 pub fn remaining(pod: &ObservedPod, plan: &[Hooked], is_news: bool, now: Timestamp) -> Duration {
     let metadata = &pod.metadata;
     let of_pod = plan.iter().map(|hooked| hooked.grace).max().unwrap_or_default();
@@ -126,7 +126,7 @@ pub fn remaining(pod: &ObservedPod, plan: &[Hooked], is_news: bool, now: Timesta
     let whole =
         asked.map_or(of_pod, |seconds| Duration::from_secs(u64::try_from(seconds).unwrap_or_default()));
     // The clock of the node may differ from that of the API server: it counts only where nothing else does.
-    if is_news { whole } else { until(end, now).unwrap_or_default().min(whole) }
+    if is_news { whole } else { until(end.into(), now).unwrap_or_default().min(whole) }
 }
 
 impl End {
@@ -137,7 +137,7 @@ impl End {
         Self { containers: containers.collect(), begun: now, over: now.saturating_add(remaining) }
     }
 
-    /// Takes in that the Pod has `remaining` left. Where that is less than was known, hooks are told again.
+    /// Takes in that the Pod has `remaining` left. Where that is less than was known, hooks get the new time.
     pub fn shorten(&mut self, remaining: Duration, now: Moment) {
         let over = now.saturating_add(remaining);
         if over >= self.over {
@@ -150,7 +150,7 @@ impl End {
         }
     }
 
-    /// What tells the hooks that do not know it how long to wait at most.
+    /// The messages to the hooks that do not know yet how long to wait at most.
     fn holds(&mut self, containers: &[RuntimeContainer], now: Moment) -> Vec<Mark> {
         let mut marks = Vec::new();
         for index in 0..self.containers.len() {
@@ -170,7 +170,7 @@ impl End {
         marks
     }
 
-    /// Takes in whether a container could be told to wait. It is told again as long as its hook may listen.
+    /// Takes in whether the message to wait was delivered. It is sent again as long as the hook may listen.
     pub fn held(&mut self, container: &str, succeeded: bool, now: Moment) {
         let begun = self.begun;
         let of = |waiting: &&mut Waiting| waiting.hooked.container == container;
@@ -232,7 +232,7 @@ impl End {
         step
     }
 
-    /// Takes in whether a container could be told to continue; gives what is known of it then, if that is final.
+    /// Takes in whether a container was released; gives what is known of it then, if that is final.
     pub fn reported(&mut self, container: &str, succeeded: bool, now: Moment) -> Option<Settled> {
         let waiting = self.containers.iter_mut().find(|waiting| waiting.hooked.container == container)?;
         let State::Telling(tries) = waiting.state else { return None };
@@ -267,7 +267,7 @@ fn running<'c>(containers: &'c [RuntimeContainer], name: &str) -> Option<&'c Run
     newest(containers, name).filter(|container| container.condition == Condition::Running)
 }
 
-/// What tells the hook of a container something; nothing where it does not run.
+/// The message to the hook of a container; nothing where it does not run.
 fn mark<const N: usize>(
     hooked: &Hooked,
     containers: &[RuntimeContainer],

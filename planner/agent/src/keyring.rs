@@ -183,10 +183,10 @@ fn parts_of(text: &str) -> (&str, &str, &str) {
     (host, port, path)
 }
 
-/// Whether `*` and `?` of a pattern can stand for what the text has in their places. It takes time in
+/// Whether `*` and `?` of a pattern can match what the text has in their positions. It takes time in
 /// proportion to the product of both lengths at most.
 fn is_glob_of(pattern: &[u8], text: &[u8]) -> bool {
-    // Which beginnings of the text the pattern so far stands for.
+    // Which beginnings of the text the pattern so far matches.
     let mut reached = vec![false; text.len() + 1];
     if let Some(first) = reached.first_mut() {
         *first = true;

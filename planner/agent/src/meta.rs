@@ -44,7 +44,7 @@ pub fn is_due(before: Option<&ObservedPod>, pod: &ObservedPod, with_environment:
         && pod.spec.containers.iter().any(|container| shows_another(before, pod, &recorded, container))
 }
 
-/// Whether the variables of a container should show something else than was told, or than before.
+/// Whether the variables of a container should show something else than was reported, or than before.
 fn shows_another(
     before: Option<&ObservedPod>,
     pod: &ObservedPod,
@@ -88,7 +88,7 @@ pub fn runtime(pod: &ObservedPod) -> Option<&str> {
 
 impl<'p> Report<'p> {
     /// A report of the containers of a Pod that are in this runtime, those of which nothing new is known as they were
-    /// told before.
+    /// reported before.
     pub fn new(
         pod: &'p ObservedPod,
         runtime: &str,

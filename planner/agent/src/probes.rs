@@ -22,7 +22,7 @@ mod work;
 use record::Record;
 pub use work::{Handler, Terms, Work};
 
-/// A result that stays the same is told again after so long.
+/// A result that stays the same is reported again after so long.
 const AGAIN_SECONDS: i64 = 600;
 /// How long the write of a state waits for others.
 const RETRY_DELAY: Duration = Duration::from_millis(100);
@@ -52,7 +52,7 @@ pub enum Step {
 /// What a worker has found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// The ID of the container that it looked at.
+    /// The ID of the container that it checked.
     pub container: String,
     /// When that was started, where that is known.
     pub started: Option<Timestamp>,
@@ -81,7 +81,7 @@ pub enum Outcome {
 pub struct Heard {
     /// The API server does not know the result.
     pub is_news: bool,
-    /// What is to be told at the Pod.
+    /// The Event of the Pod.
     pub event: Option<Event>,
 }
 
@@ -155,7 +155,7 @@ impl Probes {
         let record = match &mut known.record {
             Some(record) if record.is_of(&container) => record,
             before => {
-                // A result that an earlier process has told counts on, if it is one of this container.
+                // A result that an earlier process has reported still counts, if it is one of this container.
                 let reported = reported.filter(|_| before.is_none());
                 let reported = reported.and_then(|reported| Record::reported(reported, &container, started?));
                 before.insert(reported.unwrap_or_else(|| Record::unknown(container, now)))
@@ -171,7 +171,7 @@ impl Probes {
         Some(Heard { is_news: gather(reported, &record.state(&key.probe)).is_some(), event })
     }
 
-    /// The write of the status that is due; none where the API server knows all. What this process has not looked at
+    /// The write of the status that is due; none where the API server knows all. What this process has not checked
     /// yet stays as it is.
     pub fn change(&self, node: &NodePodProbe) -> Option<Change> {
         let mut statuses: Vec<PodProbeStatus> = Vec::new();
@@ -231,7 +231,7 @@ fn reported<'n>(node: &'n NodePodProbe, key: &Key) -> Option<&'n ProbeState> {
 }
 
 /// How long the write of a result waits for others; `None` where it is known. Controllers wait for states; that a message
-/// has changed, and that a result is still the same, is told at leisure.
+/// has changed, and that a result is still the same, is reported later.
 fn gather(reported: Option<&ProbeState>, found: &ProbeState) -> Option<Duration> {
     let Some(reported) = reported.filter(|reported| {
         reported.state == found.state && reported.last_transition_time == found.last_transition_time

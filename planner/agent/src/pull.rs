@@ -9,7 +9,7 @@ use api::kinds::shared::SandboxConfig;
 use values::backoff::doubled;
 use values::image_reference::ImageReference;
 
-/// Tells runtimes and what looks at them who pulls.
+/// Names the puller to runtimes and their observers.
 const PULLED_BY: (&str, &str) = ("apps.kruise.io/pulling-image-by", "kruise-daemon");
 /// How long an attempt may take where nothing is said.
 const TIMEOUT: Duration = Duration::from_secs(600);
@@ -47,7 +47,7 @@ pub fn is_satisfied_by_present(task: &Tag) -> bool {
     matches!(task.image_pull_policy.as_str(), "" | "IfNotPresent")
 }
 
-/// The metadata that goes with a request. It is never empty: runtimes may fail without any.
+/// The metadata that is sent with a request. It is never empty: runtimes may fail without any.
 pub fn sandbox(config: &SandboxConfig) -> (BTreeMap<String, String>, BTreeMap<String, String>) {
     let mut annotations = config.annotations.clone();
     annotations.insert(PULLED_BY.0.to_owned(), PULLED_BY.1.to_owned());

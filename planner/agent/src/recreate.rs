@@ -47,7 +47,7 @@ pub enum Step {
 pub enum Start<'r> {
     /// By this step.
     Step(Step),
-    /// By a look at the containers of its Pod in this runtime: see [`go_on`].
+    /// By reading the containers of its Pod in this runtime: see [`go_on`].
     Look(&'r str),
 }
 
@@ -70,7 +70,7 @@ pub struct Stop {
 pub struct Turn<'r> {
     /// The one whose turn it is.
     pub current: Option<&'r ContainerRecreateRequest>,
-    /// Those that are to be told that they wait.
+    /// Those that have to get the answer that they wait.
     pub waiting: Vec<&'r ContainerRecreateRequest>,
 }
 
@@ -99,7 +99,7 @@ fn weight(phase: &Phase) -> u8 {
     }
 }
 
-/// The write that tells a request that it waits for another one.
+/// The write that marks a request as waiting for another one.
 pub fn wait(request: &ContainerRecreateRequest) -> String {
     let mut status = request.status.clone();
     status.phase = Phase::Pending;
@@ -238,11 +238,11 @@ fn is_another(container: &Container, newest: &RuntimeContainer) -> bool {
     before != Some(newest.id.as_str()) || newest.restart_count() > context.restart_count
 }
 
-/// Whether the controller has seen this very container ready.
+/// Whether the controller has observed this very container ready.
 fn is_ready(request: &ContainerRecreateRequest, container: &Container, newest: &RuntimeContainer) -> bool {
-    request.status.container_status_snapshot.iter().any(|seen| {
-        let id = split_id(&seen.container_id).map(|(_, id)| id);
-        seen.ready && seen.name == container.name && id == Some(newest.id.as_str())
+    request.status.container_status_snapshot.iter().any(|observed| {
+        let id = split_id(&observed.container_id).map(|(_, id)| id);
+        observed.ready && observed.name == container.name && id == Some(newest.id.as_str())
     })
 }
 

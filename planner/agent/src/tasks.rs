@@ -44,7 +44,7 @@ pub enum Step {
     Start(Worker, Key),
 }
 
-/// What a worker tells.
+/// What a worker reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Report {
     /// It has begun to pull.
@@ -53,7 +53,7 @@ pub enum Report {
     Stumbled(Refusal),
     /// The image is there for all owners.
     Succeeded {
-        /// Its ID, where the runtime tells one.
+        /// Its ID, where the runtime reports one.
         id: Option<String>,
         /// It came with credentials that not everybody has.
         is_private: bool,
@@ -105,7 +105,7 @@ impl Known {
 /// A write of the status that is due.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// The merge patch. It holds for the version that was looked at.
+    /// The merge patch. It holds for the version that was observed.
     pub patch: String,
     /// How long to wait for other changes, to write them together.
     pub gather: Duration,
@@ -144,7 +144,7 @@ impl Tasks {
         steps
     }
 
-    /// Takes down what a worker tells; false where it has been stopped before.
+    /// Records what a worker reports; false where it has been stopped before.
     pub fn report(&mut self, key: &Key, worker: Worker, report: &Report, now: Timestamp) -> bool {
         let Some(known) =
             self.known.get_mut(key).filter(|known| known.worker == worker && known.is_running())
@@ -176,11 +176,11 @@ impl Tasks {
 
     /// The status as this process sees it: tasks whose end the API server knows are as it knows them.
     fn status(&self, node: &NodeImage) -> Status {
-        let mut seen = Status::default();
+        let mut observed = Status::default();
         for (name, image) in &node.spec.images {
             let mut tags: Vec<TagStatus> = Vec::new();
             for tag in &image.tags {
-                seen.desired = seen.desired.saturating_add(1);
+                observed.desired = observed.desired.saturating_add(1);
                 let key = Key { image: name.clone(), tag: tag.tag.clone() };
                 let known = self.known.get(&key).map(|known| &known.status);
                 tags.extend(known.or_else(|| status(node, name, tag)).cloned());
@@ -188,19 +188,19 @@ impl Tasks {
             tags.sort_by(|one, other| one.tag.cmp(&other.tag));
             for tag in &tags {
                 let counter = match tag.phase.as_str() {
-                    SUCCEEDED => &mut seen.succeeded,
-                    FAILED => &mut seen.failed,
-                    PULLING => &mut seen.pulling,
-                    WAITING => &mut seen.waiting,
+                    SUCCEEDED => &mut observed.succeeded,
+                    FAILED => &mut observed.failed,
+                    PULLING => &mut observed.pulling,
+                    WAITING => &mut observed.waiting,
                     _ => continue,
                 };
                 *counter = Some(counter.unwrap_or_default().saturating_add(1));
             }
             if !tags.is_empty() {
-                seen.image_statuses.insert(name.clone(), ImageStatus { tags });
+                observed.image_statuses.insert(name.clone(), ImageStatus { tags });
             }
         }
-        seen
+        observed
     }
 
     /// The write of the status that is due; none where the API server knows all.
@@ -256,8 +256,8 @@ fn wanted(node: Option<&NodeImage>) -> BTreeMap<Key, Option<i64>> {
     wanted
 }
 
-/// An end is told soon, since jobs wait for it; that a pull continues is told where it takes a while. So an image
-/// that is there costs one write.
+/// An end is reported soon, since jobs wait for it; that a pull continues is reported where it takes a while. So an
+/// image that is there costs one write.
 fn gather(before: &Status, after: &Status) -> Duration {
     let ended = |status: &Status| {
         let ended = |count: Option<i32>| count.unwrap_or_default();
@@ -266,7 +266,7 @@ fn gather(before: &Status, after: &Status) -> Duration {
     Duration::from_millis(if ended(after) > ended(before) { 100 } else { 1000 })
 }
 
-/// What to tell everybody about a pull that has ended, or stopped being tried.
+/// What to report to all about a pull that has ended, or stopped being tried.
 pub fn event(key: &Key, report: &Report, elapsed: Duration) -> Option<Event> {
     let image = reference(&key.image, &key.tag);
     match report {

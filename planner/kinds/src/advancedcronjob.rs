@@ -6,7 +6,7 @@
 //!   runs          which tick is due now, and why one is not run
 //!   children      what the runs became: active, successful, failed
 //!   plan          status, history, and the run to start          new_child   the object that a run creates
-//!   trigger       which changes are looked at                    explanation what kutter explain tells
+//!   trigger       which changes start a reconcile               explanation what kutter explain prints
 //!   defaulting, validation   what an AdvancedCronJob may say
 //! ```
 
@@ -32,7 +32,7 @@ fn policy(spec: &Spec) -> ConcurrencyPolicy {
     spec.concurrency_policy.clone().unwrap_or(default)
 }
 
-/// Whether a schedule names its zone itself, as the reference tells it.
+/// Whether a schedule names its zone itself, by the rule of the reference.
 fn names_zone(schedule: &str) -> bool {
     schedule.contains("TZ")
 }

@@ -3,10 +3,10 @@
 //! ```text
 //!   defaulting, validation   what the webhooks do
 //!
-//!   Snapshot --plan--> Plan      one look at everything, one list of what to do
+//!   Snapshot --plan--> Plan      one snapshot of everything, one list of actions
 //!     fit          which Nodes suit the template    working  the Nodes, and the Pods on them
 //!     phase        where the job is, and whether it ends     pod   the Pod of a Node
-//!     events       the Events about each action      explanation  what stands in the way
+//!     events       the Events about each action      explanation  what blocks progress
 //! ```
 //!
 //! [`plan`] is a pure function. The same snapshot, in whatever order its lists are, and the same

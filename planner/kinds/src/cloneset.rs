@@ -4,12 +4,12 @@
 //! ```text
 //!   defaulting, validation   what the webhooks do
 //!
-//!   Snapshot --plan--> Plan      one look at everything, one list of what to do
-//!     members      each Pod, looked at once          counting  how many Pods to create, delete, update
+//!   Snapshot --plan--> Plan      one snapshot of everything, one list of actions
+//!     members      each Pod, read once              counting  how many Pods to create, delete, update
 //!     scale        creates and deletes               update    which Pods are updated, and to what
 //!     ranking      which Pods go first               pod       names and labels of Pods and claims
 //!     claims       whose claim is whose              status    what the status says
-//!     explanation  what stands in the way            working   what these steps share
+//!     explanation  what blocks progress            working   what these steps share
 //! ```
 //!
 //! [`plan`] is a pure function. The same snapshot, in whatever order its lists are, and the same
@@ -218,7 +218,7 @@ fn release(working: &Working<'_>, pod: &ObservedPod) -> Vec<Action> {
 }
 
 /// The JSON patch that leaves only names of Pods that exist in `podsToDelete`. It holds only while the list
-/// is what was looked at; what else changed in the CloneSet, its status above all, does not matter.
+/// is what was observed; what else changed in the CloneSet, its status above all, does not matter.
 fn remaining_names(working: &Working<'_>) -> Option<String> {
     let metadata = &working.set().metadata;
     let names = &working.set().spec.scale_strategy.pods_to_delete;

@@ -4,12 +4,12 @@
 //! ```text
 //!   defaulting, validation   what the webhooks do
 //!
-//!   Snapshot --plan--> Plan      one look at everything, one list of what to do
+//!   Snapshot --plan--> Plan      one snapshot of everything, one list of actions
 //!     settings     what is asked for               fit        which Nodes suit the template
 //!     working      the Nodes, and the Pods on them pod        the Pod of a Node
 //!     scale        which Nodes lack a Pod, and which Pods are not where they belong
 //!     update       which Pods are updated, and how status     what the status says
-//!     events       the Events about each action     explanation  what stands in the way
+//!     events       the Events about each action     explanation  what blocks progress
 //! ```
 //!
 //! [`plan`] is a pure function. The same snapshot, in whatever order its lists are, and the same

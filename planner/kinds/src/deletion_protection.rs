@@ -163,7 +163,7 @@ pub struct Refusal {
     pub namespace: String,
     /// `metadata.name` of the object. The request's own name is empty in a collection delete.
     pub name: String,
-    /// What the client is told: code 403, and no reason
+    /// The answer to the client: code 403, and no reason
     /// (docs/behaviour/deletion-protection.md#what-the-client-sees).
     pub denial: Denial,
 }
@@ -265,7 +265,7 @@ fn decide(kind: Kind, object: &RawValue, gates: &FeatureGates) -> Result<Assessm
     })
 }
 
-/// What `Cascading` means for the kind. An object that does not tell what it holds is kept.
+/// What `Cascading` means for the kind. An object that does not say what it holds is kept.
 fn cascading(kind: Kind, object: &Object<'_>, gates: &FeatureGates) -> Assessment {
     let decided = match kind {
         Kind::Namespace => Ok(cascading_namespace(object)),

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   a job is written               validation  what it may say
-//!   something changes              trigger     which jobs are looked at
+//!   something changes              trigger     which jobs are reconciled
 //!                                  step        what is due: a write to the job, or work on its Pods
 //!                                  work        the Pods: how far each is (state), and which comes next
 //!                                  status      what the job's status says

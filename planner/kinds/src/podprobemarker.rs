@@ -5,7 +5,7 @@
 //!   validation   what a PodProbeMarker may say
 //!   injection    the probes of a new Pod, for platforms without an agent
 //!   marker       a PodProbeMarker as its controller needs it: which Pods it is for, what is written about it
-//!   probed       which probes run in the Pods of a node, and what the agent is told about them
+//!   probed       which probes run in the Pods of a node, and what the agent gets to know about them
 //!   node         which Nodes have a NodePodProbe, and what changes in it
 //!   results      what the results of probes change in a Pod
 //!   liveness     liveness probes that the agent runs instead of the kubelet; restarts  what is done where one fails

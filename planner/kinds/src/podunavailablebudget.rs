@@ -2,11 +2,11 @@
 //! (docs/behaviour/podunavailablebudget.md).
 //!
 //! ```text
-//!   a Pod is created               mark        it is told the name of its budget
+//!   a Pod is created               mark        it gets the name of its budget
 //!   a Pod is deleted, evicted,     check       does it need a unit, and of which budget
 //!   changed or resized             reserve     the budget gives a unit, or refuses
 //!   anything changed               plan        the controller counts and marks
-//!                                  trigger     which budgets it looks at
+//!                                  trigger     which budgets it reconciles
 //!   a budget is written            validation  what it may say
 //!   somebody asks                  explanation who uses it up, and when it gives again
 //!

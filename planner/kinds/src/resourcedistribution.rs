@@ -83,7 +83,7 @@ impl Distribution {
     }
 }
 
-/// A map of texts as Go's decoder reads it: null stands for the empty text.
+/// A map of texts as Go's decoder reads it: null means the empty text.
 fn texts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<String, String>, D::Error> {
     let map: Option<BTreeMap<String, Option<String>>> = Option::deserialize(deserializer)?;
     Ok(map.into_iter().flatten().map(|(key, text)| (key, text.unwrap_or_default())).collect())

@@ -6,7 +6,7 @@
 //! ends native sidecars.
 //!
 //! Decided otherwise than OpenKruise (docs/behaviour/sidecarset.md#pods-that-are-due): a Pod that has
-//! sidecars alone is left alone, since nothing tells when it is done; a sidecar that can't be ended on its
+//! sidecars alone is left alone, since nothing says when it is done; a sidecar that can't be ended on its
 //! node gives a Warning; sidecars whose exit code is ignored get a request of their own beside that of the
 //! others; names are sorted.
 
@@ -28,7 +28,7 @@ const REASON: &str = "SidecarTerminator";
 /// What to do for one Pod.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
-    /// Write to the Pod in the state that was looked at; then record the Event, if there is one.
+    /// Write to the Pod in the state that was observed; then record the Event, if there is one.
     Write(PodWrite, Option<Event>),
     /// Create a ContainerRecreateRequest; then record the Event. If one of that name exists, nothing is to
     /// be done. It belongs to the Pod without holding up its deletion, which takes a right on Pods.

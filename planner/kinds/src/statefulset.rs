@@ -4,13 +4,13 @@
 //! ```text
 //!   defaulting, validation   what the webhooks do
 //!
-//!   Snapshot --plan--> Plan      one look at everything, one list of what to do
+//!   Snapshot --plan--> Plan      one snapshot of everything, one list of actions
 //!     settings     what is asked for               identity   names, labels and volumes of Pods and claims
 //!     working      the slots, and what is in them
 //!     scale        creates and deletes             update     which Pods are updated, and how
 //!     claims       whose they are, how they grow   upkeep     keeps Pods and claims what they are
 //!     status       what the status says            events     the Events about each action
-//!     explanation  what stands in the way
+//!     explanation  what blocks progress
 //! ```
 //!
 //! [`plan`] is a pure function. The same snapshot, in whatever order its lists are, and the same

@@ -8,7 +8,7 @@
 //!   revision    what a ControllerRevision records         normal      specs without what says nothing
 //!   scene       all of it together                        plan        what to do
 //!   kind        what runs the Pods of subsets             snapshot    what a plan is made from
-//!   status      what is told                              explanation why it is so, for people
+//!   status      what is reported                          explanation why it is so, for people
 //!   defaulting, validation      of the object             trigger     whom a change concerns
 //! ```
 
@@ -60,7 +60,7 @@ fn strategy(spec: &Spec) -> Strategy {
 }
 
 /// Seconds that a Pod may wait for room, and seconds that a subset is not trusted after that.
-fn patience(spec: &Spec) -> (i32, i32) {
+fn durations(spec: &Spec) -> (i32, i32) {
     let adaptive: Option<&AdaptiveStrategy> = spec.topology.schedule_strategy.adaptive.as_ref();
     let critical = adaptive.and_then(|adaptive| adaptive.reschedule_critical_seconds);
     let duration = adaptive.and_then(|adaptive| adaptive.unschedulable_duration);

@@ -4,23 +4,23 @@
 //!   kind           what a kind of workload brings: the trait Workload, whose plan(Snapshot) gives a Plan
 //!   snapshot       what a plan is made from              plan      what to do, and how it is carried out
 //!   start          the selector and the revisions, with which a plan begins
-//!   action         one thing to do, and its Events       seen      the precondition of a write
+//!   action         one thing to do, and its Events       object_version   the precondition of a write
 //!   outcome        what came of a step of the plan
 //!   revision       ControllerRevisions: their data, names and history
 //!   owner          the owner reference of children       children  claims and other children
 //!   new_pod        Pods and claims to create             recipe    the template and the claim templates of a revision
-//!   member         a Pod, looked at once                 in_place  the update of Pods, in place or not
+//!   member         a Pod, read once                     in_place  the update of Pods, in place or not
 //!   allowance      how many Pods may be taken out of service
-//!   standing       which Pods are deleted first          deletion  the deletion of a Pod, which a hook may hold up
+//!   deletion_order which Pods are deleted first          deletion  the deletion of a Pod, which a hook may hold up
 //!   membership     what begins and stops to belong to a workload
 //!   failures       when a Pod that failed again is replaced
 //!   update_order   which Pods are updated first          pre_download  ImagePullJobs ahead of an update
 //!   status         the patch of the status               conditions, progress   what is in it for all kinds
-//!   explanation    what stands in the way                blocked_pod   why a Pod is not where it belongs
-//!   trigger        which workloads to look at            compared_template   templates as updates in place compare them
+//!   explanation    what blocks progress                 blocked_pod   why a Pod is not where it belongs
+//!   trigger        which workloads to reconcile          compared_template   templates as updates in place compare them
 //!   namespace      Namespaces and their labels           namespaced, listed   objects found by Namespace
 //!   target         workloads by group, kind and name
-//!   found          a workload of any kind behind Pods: how many it is to have
+//!   resolved       a workload of any kind behind Pods: how many it is to have
 //!   image_pull     what jobs that pull images ask for    image_task  one image on one node, as NodeImages have it
 //!   submitted      the object of a review: its defaults, and as it is stored
 //!   required       what schemas require and authors leave out
@@ -36,7 +36,7 @@
 //! it creates, deletes and updates now, and what its status counts. CloneSet is the example:
 //! 1. Implement [`kind::Workload`] and [`kind::WorkloadStatus`] for the types of [`api::kinds`].
 //! 2. In `plan`, begin with `start::Start`, which finds the revision; where it has to be written, return that alone.
-//! 3. Take the Pods by [`member::own_pods`], release the others, and look at each by [`member::Member::new`].
+//! 3. Take the Pods by [`member::own_pods`], release the others, and read each by [`member::Member::new`].
 //! 4. Count. Create Pods by [`new_pod::pod`], choose those to delete; these are [`plan::Plan::scale`].
 //! 5. Choose the Pods to update, sort them by [`update_order`], and let [`in_place::Updates`] continue with the
 //!    others and update them; these are [`plan::Plan::update`].

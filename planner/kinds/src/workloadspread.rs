@@ -1,14 +1,14 @@
 //! WorkloadSpread: divides the Pods of a workload over subsets of nodes, in their order and up to a maximum for each.
 //!
 //! ```text
-//!   admission of a Pod      matching --> ordinal or places --> injection      step: all of it
-//!   its deletion            deletion --> places
+//!   admission of a Pod      matching --> ordinal or slots  --> injection      step: all of it
+//!   its deletion            deletion --> slots
 //!   the controller          plan: adoption, cost, status
 //!   an object itself        validation
 //! ```
 //!
-//! Quotas hold whatever the number of replicas of the server: places are taken from the status by
-//! compare-and-swap ([`places`], [`values::reservation`]).
+//! Quotas hold whatever the number of replicas of the server: slots are taken from the status by
+//! compare-and-swap ([`slots`], [`values::reservation`]).
 
 mod adoption;
 mod cost;
@@ -19,9 +19,9 @@ mod injection;
 pub mod matching;
 mod member;
 mod ordinal;
-pub mod places;
 pub mod plan;
 mod record;
+pub mod slots;
 pub mod spread;
 pub mod spreads;
 mod status;

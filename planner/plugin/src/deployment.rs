@@ -11,7 +11,7 @@ use values::json_patch::{Patch, Pointer};
 
 /// The number of a ReplicaSet in the history of its Deployment.
 const REVISION: &str = "deployment.kubernetes.io/revision";
-/// The label by which a Deployment tells its ReplicaSets apart.
+/// The label by which a Deployment distinguishes its ReplicaSets.
 const HASH: &str = "pod-template-hash";
 /// What kubectl says of a Deployment that no Rollout pauses.
 const PAUSED: &str =
@@ -85,7 +85,7 @@ fn target<'a>(
     found.ok_or_else(|| format!("no rollout history found for deployment {:?}", text("/metadata/name")))
 }
 
-/// Where a Deployment goes back to.
+/// Where a Deployment returns to.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WayBack {
     /// The template of then.

@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn history_is_told_from_the_oldest_on() {
+    fn history_is_reported_from_the_oldest_on() {
         let all =
             vec![revision(3, "u", None), revision(1, "u", Some("kubectl apply")), revision(2, "other", None)];
         let history = of_owner(all, "u");

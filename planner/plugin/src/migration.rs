@@ -1,5 +1,5 @@
 //! Moving from a Deployment to a CloneSet (docs/behaviour/kubectl-kruise.md#migrate). What was planned is written on the
-//! CloneSet, and how far it is follows from both objects: whoever starts it again continues where it was.
+//! CloneSet, and how far it is follows from both objects: the next run continues where the last one was.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -16,7 +16,7 @@ const LEFT_BEHIND: [&str; 3] = [
     "deprecated.deployment",
 ];
 
-/// What was planned, and where both workloads stood.
+/// What was planned, and the replicas of both workloads at that time.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Migration {
@@ -427,7 +427,8 @@ mod tests {
             prop_assert_eq!((source, destination), (all - wanted, start + wanted));
         }
 
-        /// Whoever scales the workloads meanwhile, no step takes more replicas away than are ahead, or than may be.
+        /// Even if others scale the workloads meanwhile, no step takes more replicas away than are ahead, or than may
+        /// be.
         #[test]
         fn a_move_takes_nothing_away_that_somebody_else_added(
             all in 1..20_i64, start in 0..5_i64, surge in 1..6_i64, scaled in prop::collection::vec((any::<bool>(), -30..100_i64), 60),

@@ -1,4 +1,4 @@
-//! Pods as people look at them while a rollout continues (docs/behaviour/kubectl-kruise.md#rollout-status).
+//! Pods as people watch them during a rollout (docs/behaviour/kubectl-kruise.md#rollout-status).
 
 use api::labels::LIFECYCLE_STATE;
 use jiff::Timestamp;
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn pods_that_are_not_ready_are_told_with_their_reason() {
+    fn pods_that_are_not_ready_are_reported_with_their_reason() {
         let pod = |name: &str, minute: u32, rest: Value| {
             let mut pod = json!({"metadata": {"name": name, "uid": name, "creationTimestamp": format!("2026-01-01T00:{minute:02}:00Z")},
                 "spec": {"containers": [{}, {}]}});

@@ -332,7 +332,7 @@ fn of_sidecar_set(object: &Object<'_>) -> Progress {
     Progress::Done(format!("sidecarset {name:?} successfully rolled out"))
 }
 
-/// As kubectl tells it.
+/// As kubectl prints it.
 fn of_deployment(object: &Object<'_>) -> Progress {
     let name = object.text("/metadata/name");
     if object.has("Progressing", "False", Some("ProgressDeadlineExceeded")) {

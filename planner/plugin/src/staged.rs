@@ -37,7 +37,7 @@ fn status_patch(object: &Value, member: &str, field: &str, value: String) -> Pat
     bound(object, edits)
 }
 
-/// The change of the status by which a Rollout goes back to an earlier step without traffic.
+/// The change of the status by which a Rollout returns to an earlier step without traffic.
 ///
 /// # Errors
 /// What to say to the user.

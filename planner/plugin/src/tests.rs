@@ -11,7 +11,7 @@ use super::progress::{awaits_workload, bar, is_held, pause_pointer, progress, up
 use super::template::described;
 use super::{deployment, pods, staged};
 
-/// Members of metadata that somebody looks at.
+/// Members of metadata that somebody reads.
 const METADATA: [&str; 9] = [
     "annotations",
     "creationTimestamp",
@@ -125,7 +125,7 @@ fn object() -> impl Strategy<Value = Value> {
 
 proptest! {
     #[test]
-    fn no_object_is_too_odd_to_be_looked_at(object in object(), other in object()) {
+    fn no_object_is_too_odd_to_be_checked(object in object(), other in object()) {
         for &kind in WorkloadKind::WITH_DEPLOYMENTS {
             let _ = (progress(kind, &object), pause_pointer(kind, &object), is_held(kind, &object), bar(kind, &object));
             let _ = restartable(kind, &object);

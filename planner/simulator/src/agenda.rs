@@ -18,11 +18,6 @@ pub(super) fn timestamp(time: Milliseconds) -> Timestamp {
     start.checked_add(passed).unwrap_or(Timestamp::MAX)
 }
 
-/// The moment as Kubernetes stores it: in whole seconds.
-pub(super) fn whole_seconds(time: Timestamp) -> Timestamp {
-    Timestamp::from_second(time.as_second()).unwrap_or(time)
-}
-
 /// Events to come. Of events at the same time the one that was added first comes first.
 #[derive(Clone, Debug)]
 pub(super) struct Agenda<E> {

@@ -78,7 +78,7 @@ impl Simulated for BroadcastJob {
         let job = scene.workload();
         let creations = plan.scale.iter().filter(|action| matches!(action, Action::CreatePod { .. })).count();
         if creations > 0 {
-            let running = scene.seen().filter(|pod| !is_broken(job, pod)).count();
+            let running = scene.observed().filter(|pod| !is_broken(job, pod)).count();
             let limit = parallelism(scene);
             if number(running + creations) > limit {
                 let text = format!("{creations} Pods are to be created beside {running}, of {limit}");

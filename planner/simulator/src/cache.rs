@@ -20,7 +20,7 @@ struct Shelf<W> {
     objects: BTreeMap<Box<str>, (u64, Object<W>)>,
     /// How far the watch has come.
     progress: u64,
-    /// Counts connections: what an earlier one was about to tell is lost.
+    /// Counts connections: what an earlier one was about to deliver is lost.
     connection: u32,
     is_broken: bool,
     listing: Option<Listing>,
@@ -120,7 +120,7 @@ impl<W: Simulated> Cache<W> {
         (!shelf.is_broken).then_some(shelf.connection)
     }
 
-    /// The watch of `kind` tells something. True if that is new.
+    /// The watch of `kind` delivers something. True if that is new.
     pub(super) fn hear(&mut self, connection: u32, news: News<W>) -> bool {
         let shelf = self.shelf(news.kind);
         if shelf.is_broken || shelf.connection != connection {
@@ -150,14 +150,14 @@ impl<W: Simulated> Cache<W> {
         true
     }
 
-    /// The watch of `kind` breaks: what it was about to tell is lost.
+    /// The watch of `kind` breaks: what it was about to deliver is lost.
     pub(super) fn lose_watch(&mut self, kind: Kind) {
         let shelf = self.shelf(kind);
         shelf.connection += 1;
         shelf.is_broken = true;
     }
 
-    /// Forgets everything; what the watches were about to tell is lost.
+    /// Forgets everything; what the watches were about to deliver is lost.
     pub(super) fn forget(&mut self) {
         for kind in Kind::ALL {
             self.lose_watch(kind);

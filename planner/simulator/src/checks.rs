@@ -231,7 +231,7 @@ fn review_creations<W: Simulated>(plan: &Plan<W::Status>, scene: &Scene<'_, W>, 
         return;
     }
     let bounds = scene.bounds();
-    let known = count(scene.seen(), |pod| scene.workload().is_counted(pod));
+    let known = count(scene.observed(), |pod| scene.workload().is_counted(pod));
     let total = known + i64::try_from(created).unwrap_or(i64::MAX);
     if total > bounds.ceiling() {
         let text =

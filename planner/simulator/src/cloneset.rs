@@ -2,7 +2,7 @@
 //!
 //! 1. *Partition.* An update, or a scale-in, leaves `partition` Pods at older revisions; a new Pod is made
 //!    from the newest revision only if they are there.
-//! 2. *Named first.* No Pod is chosen for deletion while one that is to be deleted is there; what goes as
+//! 2. *Named first.* No Pod is chosen for deletion while one that is to be deleted is there; what is deleted as
 //!    named is named.
 //! 3. *Once.* A scale-in leaves `replicas` Pods; no two Pods share an instance id.
 //! 4. *Held.* Nothing is updated while the CloneSet is paused or of type OnDelete.
@@ -219,8 +219,8 @@ fn goes_back(scene: &Scene<'_, CloneSet>) -> bool {
     let differs = !current.is_empty() && *current != scene.update_revision();
     let Limits { replicas, partition, .. } = Limits::of(&scene.workload().spec);
     let stays = |pod: &ObservedPod| !is_preparing_delete(pod);
-    let new = count(scene.seen(), |pod| stays(pod) && counts_as_new(pod, scene));
-    let old = count(scene.seen(), |pod| stays(pod) && !counts_as_new(pod, scene));
+    let new = count(scene.observed(), |pod| stays(pod) && counts_as_new(pod, scene));
+    let old = count(scene.observed(), |pod| stays(pod) && !counts_as_new(pod, scene));
     differs
         && partition > 0
         && scene.gates().enabled(Feature::CloneSetPartitionRollback)
@@ -280,7 +280,7 @@ fn review_rollback(plan: &Plan<Status>, scene: &Scene<'_, CloneSet>, broken: &mu
     };
     let back = i64::try_from(plan.update.iter().filter(goes_back).count()).unwrap_or(i64::MAX);
     let stays = |pod: &ObservedPod| !leaves(scene.workload(), pod) && !is_at(pod, scene.update_revision());
-    let old = count(scene.seen(), stays);
+    let old = count(scene.observed(), stays);
     let partition = Limits::of(&scene.workload().spec).partition;
     if back > 0 && old + back > partition {
         let text = format!("{back} Pods go back though {old} of {partition} are at older revisions");
@@ -294,11 +294,11 @@ fn review_choices(plan: &Plan<Status>, scene: &Scene<'_, CloneSet>, broken: &mut
     let mut chosen = plan.scale.iter().filter(|action| match action {
         Action::DeletePod { reason, .. } => *reason == DeleteReason::ScaleIn,
         Action::WritePod { reason: WriteReason::PrepareDelete, pod, .. } => {
-            !scene.seen().any(|own| *own.metadata.uid == *pod.uid && leaves(own))
+            !scene.observed().any(|own| *own.metadata.uid == *pod.uid && leaves(own))
         }
         _ => false,
     });
-    if let (Some(action), Some(leaving)) = (chosen.next(), scene.seen().find(|pod| leaves(pod))) {
+    if let (Some(action), Some(leaving)) = (chosen.next(), scene.observed().find(|pod| leaves(pod))) {
         let text = format!("{action}, while {} is to go", leaving.metadata.name);
         broken.push(Violation::new("Named first", text));
     }
@@ -317,7 +317,7 @@ fn review_creations(plan: &Plan<Status>, scene: &Scene<'_, CloneSet>, broken: &m
     }
     let set = scene.workload();
     let Limits { partition, max_surge, .. } = Limits::of(&set.spec);
-    let at_old = count(scene.seen(), |pod| set.is_counted(pod) && !counts_as_new(pod, scene)) + old;
+    let at_old = count(scene.observed(), |pod| set.is_counted(pod) && !counts_as_new(pod, scene)) + old;
     let current = &set.status.current_revision;
     let differs = !current.is_empty() && *current != scene.update_revision();
     if differs && new > 0 && at_old < partition {

@@ -1,4 +1,4 @@
-//! The controller: looks at its cache, has a plan made, and makes the calls of the plan one after another,
+//! The controller: reads its cache, has a plan made, and makes the calls of the plan one after another,
 //! as [`Plan`] documents. Between any two of them the world continues, and the controller may crash.
 
 use std::collections::{BTreeSet, VecDeque};
@@ -98,10 +98,10 @@ pub(super) struct Controller<W: Simulated> {
     /// Counts starts: what was planned in an earlier life does not happen.
     life: u32,
     is_running: bool,
-    /// Something changed since the last look.
+    /// Something changed since the last reconcile.
     is_dirty: bool,
-    /// When the next look is due.
-    look_at: Option<Milliseconds>,
+    /// When the next reconcile is due.
+    reconcile_at: Option<Milliseconds>,
     task: Option<Task<W>>,
     tries: u32,
     refused: BTreeSet<String>,
@@ -121,7 +121,7 @@ impl<W: Simulated> Default for Controller<W> {
             life: 0,
             is_running: false,
             is_dirty: false,
-            look_at: None,
+            reconcile_at: None,
             task: None,
             tries: 0,
             refused: BTreeSet::new(),
@@ -145,14 +145,14 @@ impl<W: Simulated> Controller<W> {
         }
     }
 
-    /// What stands in the way.
+    /// What blocks progress.
     pub(super) fn blockers(&self) -> Vec<String> {
         self.explanation.to_string().lines().map(|line| line.trim().to_owned()).collect()
     }
 }
 
 impl<W: Simulated> Cluster<'_, W> {
-    /// Lets the controller look at the workload after `delay`.
+    /// Lets the controller reconcile the workload after `delay`.
     pub(super) fn wake(&mut self, delay: Milliseconds) {
         let controller = &mut self.controller;
         if delay == 0 {
@@ -165,8 +165,8 @@ impl<W: Simulated> Cluster<'_, W> {
         let pause = if delay == 0 { 1 + self.below(20) } else { delay };
         let due = self.agenda.now() + pause;
         let controller = &mut self.controller;
-        if controller.look_at.is_none_or(|known| due < known) {
-            controller.look_at = Some(due);
+        if controller.reconcile_at.is_none_or(|known| due < known) {
+            controller.reconcile_at = Some(due);
             self.agenda.add(pause, Event::Look { life });
         }
     }
@@ -175,11 +175,13 @@ impl<W: Simulated> Cluster<'_, W> {
     pub(super) fn look(&mut self, life: u32) {
         let now = self.agenda.now();
         let controller = &mut self.controller;
-        if life != controller.life || !controller.is_running || controller.look_at.is_none_or(|due| due > now)
+        if life != controller.life
+            || !controller.is_running
+            || controller.reconcile_at.is_none_or(|due| due > now)
         {
             return;
         }
-        controller.look_at = None;
+        controller.reconcile_at = None;
         if controller.task.is_some() {
             controller.is_dirty = true;
             return;
@@ -327,7 +329,7 @@ impl<W: Simulated> Cluster<'_, W> {
 
     /// The controller stops where it is, forgets everything and starts again.
     pub(super) fn crash(&mut self) {
-        self.tell(Actor::Fault, "the controller crashes".to_owned());
+        self.record(Actor::Fault, "the controller crashes".to_owned());
         let controller = &mut self.controller;
         let mut cache = std::mem::take(&mut controller.cache);
         cache.forget();
@@ -468,7 +470,7 @@ impl<W: Simulated> Task<W> {
             Err(refusal) => refusal,
         };
         self.has_failed = true;
-        // Whoever did not answer may have done what was asked for.
+        // A call without an answer may have been carried out.
         self.has_scaled |= stage == Stage::Scale && refusal == Refusal::Unavailable;
         if let Some(Action::CreatePod { instance_id, .. }) = &errand.action {
             controller.refused.insert(instance_id.clone());

@@ -3,8 +3,8 @@
 //! 1. *Twice.* A Node gets a Pod only where it has none; with a surge, where no other of that revision stays.
 //! 2. *Fit.* A Pod is created only on a Node that suits the template, and none stays where it must not.
 //! 3. *Nodes.* A rollout leaves so many Nodes with an available Pod as `maxUnavailable` asks for, whatever `partition`
-//!    keeps; with a surge every one. *Served.* Before a Pod goes that serves and is not available, Nodes with a Pod of
-//!    an older revision that serves count too.
+//!    keeps; with a surge every one. *Served.* Before a Pod is deleted that serves and is not available, Nodes with a
+//!    Pod of an older revision that serves count too.
 //! 4. *Partition.* A rollout leaves as many Nodes as they are as `partition` asks for.
 //! 5. *Held.* Nothing is updated while the DaemonSet is paused or of type OnDelete, but for a surge that has begun.
 //! 6. *First.* No Pod that serves is updated while one that does not could be, and stays.
@@ -175,12 +175,12 @@ fn judge_order(plan: &Plan<Status>, scene: &Scene<'_, DaemonSet>, broken: &mut V
             && fit(scene.workload(), scene.nodes(), node).should_run
             && is_alone(pod)
     };
-    let first = scene.seen().find(|pod| begun.contains(&*pod.metadata.uid) && is_serving(pod));
+    let first = scene.observed().find(|pod| begun.contains(&*pod.metadata.uid) && is_serving(pod));
     let passed_over = |pod: &&Arc<ObservedPod>| {
         !taken.contains(&*pod.metadata.name) && !is_serving(pod) && could_be_updated(pod)
     };
     if let Some(first) = first
-        && let Some(other) = scene.seen().find(passed_over)
+        && let Some(other) = scene.observed().find(passed_over)
     {
         let (first, other) = (&first.metadata.name, &other.metadata.name);
         let text = format!("Pod {first} is updated, and Pod {other} is not, which serves nobody");
@@ -205,8 +205,9 @@ fn judge_creation(scene: &Scene<'_, DaemonSet>, pod: &ObservedPod, broken: &mut 
         !surges || (scene.owns(other) && !is_preparing_delete(other) && is_at(other, scene.update_revision()))
     };
     // One that was let go at this moment, or came by another's doing, is no fault of the plan.
-    let was_seen =
-        |other: &&Arc<ObservedPod>| scene.seen().any(|seen| seen.metadata.uid == other.metadata.uid);
+    let was_seen = |other: &&Arc<ObservedPod>| {
+        scene.observed().any(|observed| observed.metadata.uid == other.metadata.uid)
+    };
     if let Some(other) = others.filter(stays).find(was_seen) {
         let text = format!("Pod {name} is created beside Pod {} on {node}", other.metadata.name);
         broken.push(Violation::new("Twice", text));
@@ -222,7 +223,7 @@ fn judge_deletion(
     let node = pod.spec.node().unwrap_or_default();
     let name = &pod.metadata.name;
     let place = fit(scene.workload(), scene.nodes(), node);
-    let on_node = || scene.seen().filter(|other| other.spec.node() == Some(node));
+    let on_node = || scene.observed().filter(|other| other.spec.node() == Some(node));
     let holds = match reason {
         DeleteReason::Misplaced => !place.may_stay,
         DeleteReason::ScaleIn => on_node().count() > 1,
@@ -277,7 +278,7 @@ fn judge_update(scene: &Scene<'_, DaemonSet>, pod: &ObservedPod, broken: &mut Ve
     let mut kept = nodes_with(scene, |other| is_old(other) && other.metadata.uid != pod.metadata.uid);
     // A Node that had no Pod when the plan was made counts for neither side.
     kept.retain(|node| scene.nodes().contains_key(node.as_str()));
-    let all: BTreeSet<&str> = scene.seen().filter_map(|pod| pod.spec.node()).collect();
+    let all: BTreeSet<&str> = scene.observed().filter_map(|pod| pod.spec.node()).collect();
     let all = all.iter().filter(|node| scene.nodes().contains_key(**node)).count();
     if kept.len() < settings.partition.min(all.saturating_sub(1))
         && settings.partition > 0
@@ -297,9 +298,9 @@ fn nodes_with(scene: &Scene<'_, DaemonSet>, holds: impl Fn(&ObservedPod) -> bool
     let now: BTreeMap<&str, &Arc<ObservedPod>> = scene.pods().map(|pod| (&*pod.metadata.uid, pod)).collect();
     let node = |pod: &Arc<ObservedPod>| pod.spec.node().map(str::to_owned);
     let left = scene.pods().filter(|pod| scene.owns(pod) && holds(pod)).filter_map(node);
-    let is_lost = |seen: &&Arc<ObservedPod>| {
-        let still = now.get(&*seen.metadata.uid).is_some_and(|pod| scene.owns(pod) && holds(pod));
-        holds(seen) && !still && scene.is_taken_by_others(seen)
+    let is_lost = |observed: &&Arc<ObservedPod>| {
+        let still = now.get(&*observed.metadata.uid).is_some_and(|pod| scene.owns(pod) && holds(pod));
+        holds(observed) && !still && scene.is_taken_by_others(observed)
     };
-    left.chain(scene.seen().filter(is_lost).filter_map(node)).collect()
+    left.chain(scene.observed().filter(is_lost).filter_map(node)).collect()
 }

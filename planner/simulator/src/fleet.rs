@@ -16,7 +16,7 @@ use serde_json::Value;
 use super::*;
 use crate::kind::{is_available, is_serving};
 
-/// The shortest time between two looks at the UnitedDeployment.
+/// The shortest time between two reconciles of the UnitedDeployment.
 const REST: Milliseconds = 500;
 /// The workload of a subset.
 #[derive(Clone)]
@@ -40,9 +40,9 @@ pub struct Fleet<'p, W: Simulated> {
     /// Those of the clusters; the seed is that of the first.
     settings: Settings,
     now: Milliseconds,
-    /// The versions of the workloads at the last look; none since the UnitedDeployment was edited.
-    seen: Option<Vec<u64>>,
-    look_at: Milliseconds,
+    /// The versions of the workloads at the last reconcile; none since the UnitedDeployment was edited.
+    observed: Option<Vec<u64>>,
+    reconcile_at: Milliseconds,
     /// So many Pods have to stay.
     pub floor: i64,
 }
@@ -52,7 +52,7 @@ impl<'p, W: Simulated> Fleet<'p, W> {
     pub fn new(world: World, settings: Settings, planner: Planner<'p, W>) -> Self {
         let children = Vec::new();
         let left = Vec::new();
-        Self { world, children, left, planner, settings, now: 0, seen: None, look_at: 0, floor: 0 }
+        Self { world, children, left, planner, settings, now: 0, observed: None, reconcile_at: 0, floor: 0 }
     }
 
     /// The UnitedDeployment.
@@ -144,7 +144,7 @@ impl<'p, W: Simulated> Fleet<'p, W> {
 
     /// The UnitedDeployment sees its workloads, and they get what it writes.
     fn look(&mut self) {
-        (self.seen, self.look_at) = (Some(self.versions()), self.now + REST);
+        (self.observed, self.reconcile_at) = (Some(self.versions()), self.now + REST);
         let Self { world, children, left, .. } = self;
         let uid_of = |known: &Value| known["metadata"]["uid"].as_str().unwrap().to_owned();
         for (_, known) in &mut world.children {
@@ -189,7 +189,7 @@ impl<'p, W: Simulated> Fleet<'p, W> {
     /// A user gives the UnitedDeployment these fields of its spec.
     pub fn edit(&mut self, spec: &Value) {
         self.world.edit(spec);
-        (self.seen, self.look_at) = (None, self.now);
+        (self.observed, self.reconcile_at) = (None, self.now);
     }
 
     /// Lets things happen until this time has passed.
@@ -222,8 +222,8 @@ impl<'p, W: Simulated> Fleet<'p, W> {
             Some((child.born + child.cluster.agenda.next_time()?, index))
         };
         let next = self.children.iter().enumerate().filter_map(due).min().filter(|(time, _)| *time <= end);
-        let is_dirty = self.seen != Some(self.versions());
-        let look = is_dirty.then(|| self.look_at.max(self.now)).filter(|time| *time <= end);
+        let is_dirty = self.observed != Some(self.versions());
+        let look = is_dirty.then(|| self.reconcile_at.max(self.now)).filter(|time| *time <= end);
         match (look, next) {
             (Some(time), next) if next.is_none_or(|(next, _)| time <= next) => {
                 self.now = time;

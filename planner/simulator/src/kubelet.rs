@@ -14,7 +14,8 @@ use super::timeline::Actor;
 use super::{Cluster, Event};
 use pod::kruise_pod_ready;
 use pod::node_fit::{NodeFacts, Nodes, Taint};
-use pod::observed::{ContainerState, ContainerStatus, ObservedPod, PodCondition, Terminated, Waiting};
+use pod::observed::{ContainerReport, ContainerState, ContainerStatus, ObservedPod, Terminated, Waiting};
+use pod::write::condition;
 
 mod ending;
 
@@ -189,7 +190,7 @@ impl<W: Simulated> Cluster<'_, W> {
         let alive: Vec<Box<str>> =
             self.nodes.iter().filter(|node| node.is_alive).map(|node| node.name.clone()).collect();
         let alive: Vec<Box<str>> = match &pod.spec.assigned_node {
-            Some(assigned) => alive.into_iter().filter(|node| node == assigned).collect(),
+            Some(assigned) => alive.into_iter().filter(|node| **node == **assigned).collect(),
             None => alive,
         };
         let choice = self.below(alive.len() as u64);
@@ -221,13 +222,13 @@ impl<W: Simulated> Cluster<'_, W> {
         let now = self.now();
         self.change(Actor::Kubelet, pod, |pod| {
             let names: BTreeSet<_> = pod.spec.containers.iter().map(|container| &*container.name).collect();
-            let status = |name: &str| ContainerStatus {
+            let status = |name: &str| ContainerReport {
                 name: name.into(),
                 state: ContainerState { waiting: Some(Waiting::default()), ..ContainerState::default() },
                 restart_count: -1,
-                ..ContainerStatus::default()
+                ..ContainerReport::default()
             };
-            pod.status.container_statuses = names.into_iter().map(status).collect();
+            pod.status.container_statuses = names.into_iter().map(|name| status(name).into()).collect();
             pod.status.phase = "Running".into();
             set_condition(pod, "Initialized", true, "", now);
         });
@@ -350,7 +351,7 @@ impl<W: Simulated> Cluster<'_, W> {
                 text
             }
         };
-        self.tell(Actor::User, text);
+        self.record(Actor::User, text);
         self.facts = self.present_nodes();
         let lag = self.below(self.settings.lag + 1);
         self.wake(lag.max(1));
@@ -368,7 +369,7 @@ impl<W: Simulated> Cluster<'_, W> {
         }
     }
 
-    /// The node is back; its kubelet looks at all its Pods.
+    /// The node is back; its kubelet checks all its Pods.
     pub(super) fn recover_node(&mut self, index: usize) {
         let Some(node) = self.nodes.get_mut(index).filter(|node| !node.is_alive && !node.is_gone) else {
             return;
@@ -469,17 +470,11 @@ fn judge(pod: &mut ObservedPod, now: Timestamp) {
 
 pub(super) fn set_condition(pod: &mut ObservedPod, kind: &str, holds: bool, reason: &str, now: Timestamp) {
     let status = if holds { "True" } else { "False" };
-    let changed = PodCondition {
-        kind: kind.into(),
-        status: status.into(),
-        reason: reason.into(),
-        message: "".into(),
-        last_transition_time: Some(now),
-    };
+    let changed = condition(kind, status, reason, "", now);
     let mut conditions = std::mem::take(&mut pod.status.conditions).into_vec();
     match conditions.iter_mut().find(|condition| *condition.kind == *kind) {
         Some(known) if *known.status == *status => {
-            known.reason = changed.reason;
+            known.reason = reason.into();
         }
         Some(known) => *known = changed,
         None => conditions.push(changed),

@@ -13,7 +13,7 @@
 //! The controller is the real planner ([`Workload::plan`], or whatever is given in its place), carried out as [`Plan`] documents it: one call after another, any of which may fail,
 //! lose its answer, or be the last before a crash. It sees the cluster only through its cache.
 //!
-//! `checks` watches each call. It tells what is lost by the controller's own doing from what users and
+//! `checks` watches each call. It distinguishes what the controller itself takes away from what users and
 //! faults take, by comparing the Pods as they are with those that the plan was made from.
 //!
 //! What belongs here makes up a cluster, or checks what a plan did to it: rules of the product belong to their kind.
@@ -130,13 +130,13 @@ pub enum Rest {
 enum Event<W: Simulated> {
     /// Something is due for a Pod.
     Duty { name: Box<str>, uid: Box<str>, duty: Duty },
-    /// A watch tells the controller something.
+    /// A watch delivers something to the controller.
     Hear { connection: u32, news: News<W> },
     /// A broken watch begins anew, with a list.
     List { kind: server::Kind },
     /// A page of that list arrives.
     Page { connection: u32, kind: server::Kind, page: Vec<News<W>>, is_last: bool },
-    /// The controller looks at the workload.
+    /// The controller reconciles the workload.
     Look { life: u32 },
     /// The controller makes its next call.
     Call { life: u32 },
@@ -201,7 +201,7 @@ impl<'p, W: Simulated> Cluster<'p, W> {
         cluster.facts = cluster.present_nodes();
         let replicas = cluster.server.workload.bounds(&cluster.facts).replicas;
         let text = format!("creates the {} with {replicas} replicas", W::KIND);
-        cluster.tell(Actor::User, text);
+        cluster.record(Actor::User, text);
         cluster.controller.start(&cluster.server);
         cluster.wake(0);
         cluster.after_event();
@@ -290,7 +290,7 @@ impl<'p, W: Simulated> Cluster<'p, W> {
         self.is_calm
     }
 
-    /// What the controller says about the workload, and what stands in its way.
+    /// What the controller says about the workload, and what blocks its progress.
     pub fn blockers(&self) -> Vec<String> {
         self.controller.blockers()
     }
@@ -347,7 +347,7 @@ impl<'p, W: Simulated> Cluster<'p, W> {
         }
     }
 
-    /// A watch lists what there is now, page by page. What changes meanwhile it tells after the last one.
+    /// A watch lists what there is now, page by page. What changes meanwhile it delivers after the last one.
     fn list(&mut self, kind: server::Kind) {
         let connection = self.controller.cache.list_begins(kind);
         let mut rest = cache::shown(kind, &self.server);
@@ -374,7 +374,7 @@ impl<'p, W: Simulated> Cluster<'p, W> {
         self.ledger.observe(actor, before, after, self.server.workload.selector());
         if self.settings.record {
             for change in timeline::describe(before, after) {
-                self.tell(actor, format!("Pod {} {change}", after.metadata.name));
+                self.record(actor, format!("Pod {} {change}", after.metadata.name));
             }
         }
     }
@@ -386,15 +386,15 @@ impl<'p, W: Simulated> Cluster<'p, W> {
             Some(after) => self.settle(actor, before, &after),
             None => {
                 self.ledger.lose(actor, before);
-                self.tell(actor, format!("Pod {} is deleted", metadata.name));
+                self.record(actor, format!("Pod {} is deleted", metadata.name));
             }
         }
     }
 
-    fn tell(&mut self, actor: Actor, text: String) {
+    fn record(&mut self, actor: Actor, text: String) {
         if self.settings.record {
             let counts = self.counts();
-            self.timeline.tell(self.agenda.now(), actor, text, counts);
+            self.timeline.record(self.agenda.now(), actor, text, counts);
         }
     }
 

@@ -8,7 +8,6 @@ use api::kinds::{ObjectMeta, Time};
 use jiff::Timestamp;
 use serde::Deserialize;
 
-use super::agenda::whole_seconds;
 use super::kind::Simulated;
 use kinds::workload::children::Claim;
 use kinds::workload::revision::StoredRevision;
@@ -63,7 +62,7 @@ impl Kind {
     }
 }
 
-/// What a watch tells: an object is like this now, or gone.
+/// What a watch delivers: an object is like this now, or gone.
 #[derive(Clone, Debug)]
 pub(super) struct News<W> {
     pub(super) kind: Kind,
@@ -162,7 +161,7 @@ impl<W: Simulated> Server<W> {
         format!("{}-{}", self.uid(), self.identities)
     }
 
-    fn tell(&mut self, kind: Kind, name: &str, object: Option<Object<W>>) {
+    fn notify(&mut self, kind: Kind, name: &str, object: Option<Object<W>>) {
         self.news.push(News { kind, name: name.into(), version: self.version, object });
     }
 
@@ -186,7 +185,7 @@ impl<W: Simulated> Server<W> {
         }
         object.metadata.resource_version = self.next_version().to_string();
         self.workload = Arc::new(workload);
-        self.tell(Kind::Workload, "", Some(Object::Workload(self.workload.clone())));
+        self.notify(Kind::Workload, "", Some(Object::Workload(self.workload.clone())));
     }
 
     /// Asks for the deletion of the workload, which stays as one that is being deleted.
@@ -209,19 +208,16 @@ impl<W: Simulated> Server<W> {
             return Err(Refusal::AlreadyExists);
         }
         pod.metadata.uid = self.next_identity().into();
-        pod.metadata.creation_timestamp = Some(whole_seconds(now));
+        pod.metadata.creation_timestamp = Some(now.into());
         pod.status.phase = "Pending".into();
         Ok(self.put_pod(pod))
     }
 
     fn put_pod(&mut self, mut pod: ObservedPod) -> Arc<ObservedPod> {
         pod.metadata.resource_version = self.next_version().to_string().into();
-        for condition in &mut pod.status.conditions {
-            condition.last_transition_time = condition.last_transition_time.map(whole_seconds);
-        }
         let pod = Arc::new(pod);
         self.pods.insert(pod.metadata.name.clone(), pod.clone());
-        self.tell(Kind::Pod, &pod.metadata.name, Some(Object::Pod(pod.clone())));
+        self.notify(Kind::Pod, &pod.metadata.name, Some(Object::Pod(pod.clone())));
         pod
     }
 
@@ -231,7 +227,7 @@ impl<W: Simulated> Server<W> {
     }
 
     /// Changes a Pod. A change that changes nothing makes no new version. A Pod that only waited for its
-    /// finalizers goes with the last of them.
+    /// finalizers is removed with the last of them.
     pub(super) fn change_pod(
         &mut self,
         name: &str,
@@ -250,7 +246,7 @@ impl<W: Simulated> Server<W> {
         Ok(pod)
     }
 
-    /// Asks for the deletion of a Pod. One that no kubelet has to stop goes at once.
+    /// Asks for the deletion of a Pod. One that no kubelet has to stop is removed at once.
     pub(super) fn delete_pod(
         &mut self,
         name: &str,
@@ -266,7 +262,7 @@ impl<W: Simulated> Server<W> {
         let mut pod = known;
         if pod.metadata.deletion_timestamp.is_none() {
             let mut changed = (*pod).clone();
-            changed.metadata.deletion_timestamp = Some(whole_seconds(now));
+            changed.metadata.deletion_timestamp = Some(now.into());
             pod = self.put_pod(changed);
         }
         self.remove_if_finished(&pod);
@@ -291,7 +287,7 @@ impl<W: Simulated> Server<W> {
         self.next_version();
         self.pods.remove(&metadata.name);
         self.stopped.remove(&metadata.uid);
-        self.tell(Kind::Pod, &metadata.name, None);
+        self.notify(Kind::Pod, &metadata.name, None);
         self.release_claims(pod);
     }
 
@@ -329,7 +325,7 @@ impl<W: Simulated> Server<W> {
         claim.metadata.resource_version = self.next_version().to_string().into();
         let claim = Arc::new(claim);
         self.claims.insert(claim.metadata.name.clone(), claim.clone());
-        self.tell(Kind::Claim, &claim.metadata.name, Some(Object::Claim(claim.clone())));
+        self.notify(Kind::Claim, &claim.metadata.name, Some(Object::Claim(claim.clone())));
         claim
     }
 
@@ -349,7 +345,7 @@ impl<W: Simulated> Server<W> {
         Ok(claim)
     }
 
-    /// Asks for the deletion of a claim; it goes when no Pod uses it.
+    /// Asks for the deletion of a claim; it is removed when no Pod uses it.
     pub(super) fn delete_claim(
         &mut self,
         name: &str,
@@ -360,7 +356,7 @@ impl<W: Simulated> Server<W> {
         precondition.check(&known.metadata.uid, &known.metadata.resource_version)?;
         let mut claim = (**known).clone();
         if claim.metadata.deletion_timestamp.is_none() {
-            claim.metadata.deletion_timestamp = Some(whole_seconds(now));
+            claim.metadata.deletion_timestamp = Some(now.into());
             let claim = self.put_claim(claim);
             self.collect_claim(&claim);
         }
@@ -391,7 +387,7 @@ impl<W: Simulated> Server<W> {
         if (metadata.deletion_timestamp.is_some() || orphaned) && !used {
             self.next_version();
             self.claims.remove(&metadata.name);
-            self.tell(Kind::Claim, &metadata.name, None);
+            self.notify(Kind::Claim, &metadata.name, None);
         }
     }
 
@@ -413,7 +409,7 @@ impl<W: Simulated> Server<W> {
         let revision = Arc::new(revision);
         self.revisions.insert(revision.name().into(), revision.clone());
         let name = revision.metadata.name.clone();
-        self.tell(Kind::Revision, &name, Some(Object::Revision(revision)));
+        self.notify(Kind::Revision, &name, Some(Object::Revision(revision)));
     }
 
     /// Sends a JSON merge patch to a revision; of it, number, labels and annotations are understood.
@@ -449,7 +445,7 @@ impl<W: Simulated> Server<W> {
         precondition.check(&known.metadata.uid, &known.metadata.resource_version)?;
         self.next_version();
         self.revisions.remove(name);
-        self.tell(Kind::Revision, name, None);
+        self.notify(Kind::Revision, name, None);
         Ok(())
     }
 }

@@ -1,12 +1,13 @@
 //! StatefulSets in the simulation: reserved ordinals as their users' edit, and the rules that hold for StatefulSets
 //! alone.
 //!
-//! 1. *Slots.* Only Pods without a slot are scaled in; what goes as labelled, ended or to be recreated is so.
+//! 1. *Slots.* Only Pods without a slot are scaled in; what is deleted as labelled, ended or to be recreated is so.
 //! 2. *Partition.* No Pod that partition keeps is led to the newest revision, nor made from it.
 //! 3. *Order.* Where Pods are managed one after another, a Pod is created only while all below it are available, or are
 //!    ready and wait for a hook; one is deleted at a time, the highest ordinal first.
 //! 4. *Held.* Nothing is updated while the StatefulSet is paused or of type OnDelete.
-//! 5. *Claims.* No claim is deleted; a claim goes with its Pod only where that has no slot and the policy says so.
+//! 5. *Claims.* No claim is deleted; a claim is deleted with its Pod only where that has no slot and the policy says
+//!    so.
 //! 6. *Rest.* In the end the Pods are those of the slots, each with its claims.
 
 use std::collections::BTreeSet;
@@ -249,7 +250,7 @@ fn review_creations(plan: &Plan<Status>, scene: &Scene<'_, StatefulSet>, broken:
     if let Some((ordinal, name, _)) = created.first() {
         let below = settings.ordinals.iter().take_while(|below| below < ordinal);
         let is_up = |below: &i32| {
-            scene.seen().any(|pod| {
+            scene.observed().any(|pod| {
                 ordinal_of(&set.metadata.name, &pod.metadata.name) == Some(*below)
                     && (scene.is_available(pod) || is_ready(pod) && waits_for_hook(pod))
             })
@@ -284,7 +285,7 @@ fn review_deletions(plan: &Plan<Status>, scene: &Scene<'_, StatefulSet>, broken:
     if deleted.len() > 1 {
         broken.push(Violation::new("Order", format!("{} Pods are scaled in at once", deleted.len())));
     }
-    let condemned = scene.seen().filter(|pod| !has_slot(set, &pod.metadata.name));
+    let condemned = scene.observed().filter(|pod| !has_slot(set, &pod.metadata.name));
     let highest = condemned.filter_map(|pod| ordinal_of(&set.metadata.name, &pod.metadata.name)).max();
     if let Some(ordinal) = deleted.first().filter(|ordinal| Some(**ordinal) < highest) {
         let text = format!("ordinal {ordinal} is scaled in before {highest:?}");

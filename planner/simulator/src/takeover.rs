@@ -1,7 +1,5 @@
 //! A cluster that OpenKruise ran until now: what it leaves of revisions, Pods and claims.
 
-use std::sync::Arc;
-
 use api::annotations::{IN_PLACE_UPDATE_STATE, IN_PLACE_UPDATE_STATE_OLDER};
 use api::conditions::IN_PLACE_UPDATE_READY;
 use api::labels::{LIFECYCLE_STATE, POD_TEMPLATE_HASH};
@@ -10,7 +8,7 @@ use api::meta::OwnerReference;
 use super::Cluster;
 use super::kind::Simulated;
 use super::timeline::Actor;
-use pod::observed::ObservedPod;
+use pod::observed::{ObservedPod, Part};
 use pod::write::PodWrite;
 
 /// What all annotations of our own begin with.
@@ -21,7 +19,7 @@ impl<W: Simulated> Cluster<'_, W> {
     /// start on that.
     pub(super) fn take_over(&mut self, is_old: bool) {
         let version = if is_old { "an old OpenKruise" } else { "OpenKruise" };
-        self.tell(Actor::User, format!("Kutter takes over from {version}"));
+        self.record(Actor::User, format!("Kutter takes over from {version}"));
         self.server.forget_marks(OURS);
         self.ledger.forget_deletions();
         let pods: Vec<_> = self.own_pods().cloned().collect();
@@ -63,5 +61,5 @@ fn age(pod: &mut ObservedPod) {
     let owners = pod.metadata.owner_references.iter().cloned();
     let owners =
         owners.map(|owner| OwnerReference { api_version: "apps.kruise.io/v1alpha1".into(), ..owner });
-    pod.metadata.owner_references = owners.collect::<Arc<[_]>>();
+    pod.metadata.owner_references = owners.collect::<Part<[_]>>();
 }

@@ -2,7 +2,7 @@
 //!
 //! `KUTTER_SIMULATION_HISTORIES` sets how many are run, `KUTTER_SIMULATION_FIRST` the seed of the first. A
 //! failure names its seed;
-//! `KUTTER_SIMULATION_SEED=<seed> cargo test -p kutter-simulator --lib tests::one_history` tells
+//! `KUTTER_SIMULATION_SEED=<seed> cargo test -p kutter-simulator --lib tests::one_history` prints
 //! that one from beginning to end.
 
 use std::ops::Range;
@@ -48,7 +48,7 @@ fn first_failure<W: Simulated>(
     first_failing(seeds, |seed| verdict(&history(seed), planner))
 }
 
-/// The history without what it fails without, and told from beginning to end.
+/// The history without what it fails without, and printed from beginning to end.
 fn reported<W: Simulated>(history: History<W>) -> String {
     let history = history.shortened(&W::plan);
     let (cluster, verdict) = history.run(&W::plan, true);

@@ -121,7 +121,7 @@ pub struct Timeline {
 }
 
 impl Timeline {
-    pub(super) fn tell(&mut self, time: Milliseconds, actor: Actor, text: String, counts: Counts) {
+    pub(super) fn record(&mut self, time: Milliseconds, actor: Actor, text: String, counts: Counts) {
         self.entries.push(Entry { time, actor, text, counts });
     }
 

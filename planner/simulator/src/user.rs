@@ -96,7 +96,7 @@ impl<W: Simulated> Cluster<'_, W> {
             Step::Edit(edit) => {
                 let mut edited = (*self.server.workload).clone();
                 let Some(text) = edited.edit(&edit, &self.active_pods()) else { return };
-                self.tell(Actor::User, text);
+                self.record(Actor::User, text);
                 self.server.change_workload(|workload| *workload = edited);
             }
             Step::Mark(number) => self.user_changes(number, |pod| {
@@ -132,7 +132,7 @@ impl<W: Simulated> Cluster<'_, W> {
                 {
                     self.change(Actor::Fault, &pod, |pod| {
                         pod.status.phase = "Failed".into();
-                        let now = pod.metadata.creation_timestamp.unwrap_or_default();
+                        let now = pod.metadata.created().unwrap_or_default();
                         super::kubelet::set_condition(pod, "Ready", false, "Evicted", now);
                     });
                 }
@@ -144,7 +144,7 @@ impl<W: Simulated> Cluster<'_, W> {
             Step::TakeOver(is_old) => self.take_over(is_old),
             Step::LoseWatch(index, pause) => {
                 if let Some(kind) = Kind::ALL.get(index % Kind::ALL.len()) {
-                    self.tell(Actor::Fault, format!("the watch of {} breaks", kind.name::<W>()));
+                    self.record(Actor::Fault, format!("the watch of {} breaks", kind.name::<W>()));
                     self.controller.cache.lose_watch(*kind);
                     self.agenda.add(pause, Event::List { kind: *kind });
                 }
@@ -154,7 +154,7 @@ impl<W: Simulated> Cluster<'_, W> {
 
     /// A user changes the workload.
     fn user_edits(&mut self, edit: impl FnOnce(&mut W)) {
-        self.tell(Actor::User, format!("changes the {}", W::KIND));
+        self.record(Actor::User, format!("changes the {}", W::KIND));
         self.server.change_workload(edit);
         let pods: Vec<_> = self.own_pods().cloned().collect();
         pods.iter().for_each(|pod| self.call_hooks(pod));
@@ -175,7 +175,10 @@ impl<W: Simulated> Cluster<'_, W> {
         if let Some(pod) = chosen(&pods, number) {
             self.change(Actor::User, pod, change);
             if self.server.pod(&pod.metadata.name, &pod.metadata.uid).is_none() {
-                self.tell(Actor::User, format!("Pod {} is gone with its last finalizer", pod.metadata.name));
+                self.record(
+                    Actor::User,
+                    format!("Pod {} is gone with its last finalizer", pod.metadata.name),
+                );
             }
         }
     }
@@ -194,7 +197,7 @@ impl<W: Simulated> Cluster<'_, W> {
     fn guard(&mut self, number: PodNumber, relents_after: Option<Milliseconds>) {
         let Some(pod) = self.chosen(number) else { return };
         let uid = pod.metadata.uid.clone();
-        self.tell(Actor::Fault, format!("changes of Pod {} are refused", pod.metadata.name));
+        self.record(Actor::Fault, format!("changes of Pod {} are refused", pod.metadata.name));
         self.server.refusing.insert(uid.clone());
         if let Some(pause) = relents_after {
             self.agenda.add(pause, Event::Relent { uid });
@@ -205,7 +208,7 @@ impl<W: Simulated> Cluster<'_, W> {
         let alive = self.nodes.iter().filter(|node| node.is_alive).count();
         let Some(index) = index.checked_rem(self.nodes.len()) else { return };
         let Some(node) = self.nodes.get(index).filter(|node| node.is_alive && alive > 1) else { return };
-        self.tell(Actor::Fault, format!("{} falls silent", node.name));
+        self.record(Actor::Fault, format!("{} falls silent", node.name));
         self.fail_node(index);
         if let Some(pause) = recovers_after {
             self.agenda.add(pause, Event::Recover(index));

@@ -1,4 +1,4 @@
-//! What tests of decisions stand on: histories from seeds, and templates at
+//! What tests of decisions are built on: histories from seeds, and templates at
 //! random. No product code uses this crate.
 #![allow(
     clippy::unwrap_used,

@@ -3,7 +3,7 @@
 //!
 //! Clocks of different machines are never compared. A Lease counts as abandoned when it was not renewed for
 //! its duration by the clock of the one who watches it, and a leader counts from before its last renewal was
-//! sent, by its own. Whoever writes names the state that was read, so of two who take over one succeeds.
+//! sent, by its own. Each write names the state that was read, so of two who take over one succeeds.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ pub struct Metadata {
     pub resource_version: String,
 }
 
-/// `spec` of a Lease. Times are only looked at for whether they change.
+/// `spec` of a Lease. Times are only compared for changes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Spec {
@@ -54,11 +54,11 @@ pub enum Step {
     Wait,
 }
 
-/// What one candidate has seen of the Lease.
+/// What one candidate has observed of the Lease.
 #[derive(Clone, Debug, Default)]
 pub struct Observation {
-    /// The last change that was seen, and when, by the candidate's own clock.
-    seen: Option<(Spec, Duration)>,
+    /// The last change that was observed, and when, by the candidate's own clock.
+    observed: Option<(Spec, Duration)>,
 }
 
 impl Observation {
@@ -66,11 +66,11 @@ impl Observation {
     /// `duration` holds where the Lease does not say how long it holds.
     pub fn decide(&mut self, lease: &Lease, identity: &str, duration: Duration, now: Duration) -> Step {
         let spec = &lease.spec;
-        let since = match &self.seen {
-            Some((seen, since)) if seen == spec => *since,
+        let since = match &self.observed {
+            Some((observed, since)) if observed == spec => *since,
             _ => now,
         };
-        self.seen = Some((spec.clone(), since));
+        self.observed = Some((spec.clone(), since));
         let duration =
             spec.lease_duration_seconds.map_or(duration, |seconds| Duration::from_secs(seconds.into()));
         match spec.holder_identity.as_deref() {
@@ -135,7 +135,7 @@ mod tests {
     }
 
     /// Two candidates, each with a leader's deadline of ten seconds and a clock of its own: whatever calls
-    /// fail, and whoever cannot reach the API server, never do both lead.
+    /// fail, and even if one cannot reach the API server, never do both lead.
     #[test]
     fn two_never_lead_at_once() {
         use proptest::prelude::*;

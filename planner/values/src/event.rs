@@ -1,13 +1,13 @@
-//! Kubernetes Events as data: a planner says what is to be told, the controllers record it.
+//! Kubernetes Events as data: a planner says what to report, the controllers record it.
 
-/// What to tell about an object.
+/// What to report about an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
     /// `Warning` instead of `Normal`.
     pub warning: bool,
-    /// A word that tells why.
+    /// A word that says why.
     pub reason: &'static str,
-    /// A sentence that tells why.
+    /// A sentence that says why.
     pub message: String,
 }
 

@@ -123,7 +123,7 @@ pub struct ImageReference<'i> {
 }
 
 impl<'i> ImageReference<'i> {
-    /// Splits a reference; one that no runtime would take is split as well as it goes.
+    /// Splits a reference; one that no runtime would take is split as well as possible.
     pub fn new(image: &'i str) -> Self {
         let (name, digest) =
             image.split_once('@').map_or((image, None), |(name, digest)| (name, Some(digest)));

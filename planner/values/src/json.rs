@@ -2,7 +2,7 @@
 //!
 //! Reviews are what this program reads most, and most of a review is skipped. [`from_str`] gives what
 //! [`serde_json::from_str`] gives, by a reader that is made for the common document: it skips without
-//! looking at what the text means, and borrows every string. It need not know everything: at whatever is
+//! interpreting the text, and borrows every string. It need not know everything: at whatever is
 //! unusual or wrong (a fraction where a number is wanted, deep nesting, a wrong type) it stops, and
 //! `serde_json` reads the document from the start. So there is one authority for odd values and for
 //! errors.
@@ -194,7 +194,7 @@ fn behind_digits(rest: &[u8]) -> Result<&[u8], Unusual> {
 fn behind_number(rest: &[u8]) -> Result<&[u8], Unusual> {
     let rest = rest.strip_prefix(b"-").unwrap_or(rest);
     let mut rest = match rest {
-        // No digit may follow; one that does is not what may stand behind a value.
+        // No digit may follow; one that does is not what may follow a value.
         [b'0', behind @ ..] => behind,
         _ => behind_digits(rest)?,
     };
@@ -294,7 +294,7 @@ impl<'de> Reader<'de> {
         Ok(value)
     }
 
-    /// Lets a visitor see a string, as it stands in the text where it holds no escapes.
+    /// Passes a string to a visitor, as it is in the text where it holds no escapes.
     #[inline]
     fn string<V: Visitor<'de>>(&mut self, visitor: V) -> Result<V::Value, Unusual> {
         let inside = behind_byte(b'"', self.rest)?;

@@ -14,7 +14,7 @@
 //!   server_version, served     what the API server can do, and where it serves a kind
 //!   election                   who leads, by a Lease
 //!   reservation                units of a status that many requests want at once
-//!   event                      what is to be told by an Event
+//!   event                      what an Event reports
 //!   segment                    secret segments of paths
 //!   short                      texts of others, cut
 //! ```

@@ -11,7 +11,7 @@ use api::sidecarset::IntOrString;
 /// The share that maxUnavailable of a workload is by default, in percent.
 const DEFAULT_MAX_UNAVAILABLE: &str = "20%";
 
-/// Which way a share that is no whole number of Pods goes.
+/// How a share that is no whole number of Pods is rounded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rounding {
     /// To the next larger number.

@@ -339,7 +339,7 @@ impl<'a> Parts<'a> {
         })
     }
 
-    /// The mantissa and the power of ten that the digits stand for.
+    /// The mantissa and the power of ten of the digits.
     fn number(&self) -> Result<(i128, i64), QuantityError> {
         let digits = format!("{}{}", self.whole, self.fraction);
         let significant = digits.trim_end_matches('0');

@@ -16,7 +16,7 @@
 //!    succeeded, or it was read.
 //! 2. So a claim is granted without a write, and refused, only on a state that was read after the claim was made. What
 //!    the kind grants on any state needs neither.
-//! 3. Whether a write without a clear answer was carried out is seen in the state that is read next: a claim that
+//! 3. Whether a write without a clear answer was carried out shows in the state that is read next: a claim that
 //!    it has is not taken twice.
 
 use api::Raw;
@@ -139,7 +139,7 @@ impl ReservationState {
                 Step::Write { patch, answers }
             }
             None if self.is_live || answers.iter().all(R::holds_on_any_state) => Step::Answer(answers),
-            // No write would tell that the state is an old one.
+            // No write would show that the state is an old one.
             Some(_) | None => Step::Read,
         }
     }

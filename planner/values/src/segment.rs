@@ -1,4 +1,4 @@
-//! Secret segments of paths, by which a server tells who calls, and texts without them.
+//! Secret segments of paths, by which a server recognizes its callers, and texts without them.
 
 use std::fmt;
 
@@ -16,7 +16,7 @@ impl Segment {
         Self(random)
     }
 
-    /// Whether both are the same. The time that this takes tells nothing of them.
+    /// Whether both are the same. The time that this takes reveals nothing of them.
     pub fn equals(self, other: Self) -> bool {
         std::hint::black_box(self.0 ^ other.0) == 0
     }

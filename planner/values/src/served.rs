@@ -1,4 +1,4 @@
-//! Where the API server serves a kind, as its discovery tells.
+//! Where the API server serves a kind, by its discovery.
 
 use serde::Deserialize;
 
@@ -42,7 +42,7 @@ impl Served {
     }
 
     /// The versions of a group that the API server names (in an `APIGroup`), each with its group; the preferred one
-    /// goes first.
+    /// comes first.
     ///
     /// # Errors
     /// The text is no such group.
@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_api_server_tells_where_a_kind_is() {
+    fn the_api_server_says_where_a_kind_is() {
         let list = json!({"resources": [
             {"name": "rollouts", "kind": "Rollout", "namespaced": true},
             {"name": "rollouts/scale", "kind": "Scale", "namespaced": true},

@@ -1,4 +1,4 @@
-//! What an API server can do, told from its version (docs/behaviour/in-place-update.md#resources).
+//! What an API server can do, known from its version (docs/behaviour/in-place-update.md#resources).
 
 /// The version of an API server, such as 1.32.1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions_are_told_by_their_leading_digits() {
+    fn versions_are_known_by_their_leading_digits() {
         for (text, expected) in [
             ("v1.32.0", true),
             ("1.33.1", true),

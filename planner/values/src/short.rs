@@ -2,7 +2,7 @@
 
 /// The longest name of an object, in bytes.
 pub const NAME: usize = 253;
-/// As much of a message as is told, in bytes.
+/// As much of a message as is reported, in bytes.
 pub const MESSAGE: usize = 1024;
 
 /// At most so many bytes of `text`, from its beginning.

@@ -1,5 +1,5 @@
 //! Kubernetes' strategic merge patch on JSON text: objects merge member by member, and so do lists whose
-//! elements a key tells apart. The tags of the Go types ([`Shape`]) say which lists do; what they don't know
+//! elements a key distinguishes. The tags of the Go types ([`Shape`]) say which lists do; what they don't know
 //! merges as a JSON merge patch does. What the patch does not touch keeps its text.
 
 use api::raw_object::{RawNode, RawObject};
@@ -36,7 +36,7 @@ pub enum MergeError {
     NoMergeKey {
         /// The list.
         list: String,
-        /// The member that tells elements apart.
+        /// The member that distinguishes elements.
         key: &'static str,
     },
     /// Objects nest beyond all reason.
@@ -217,7 +217,7 @@ struct Lists<'a, 'n> {
     order: Option<&'n [RawNode<'a>]>,
 }
 
-/// An element and what tells it apart.
+/// An element and what distinguishes it.
 type Element<'a> = (Option<String>, RawNode<'a>);
 
 impl<'a> Lists<'a, '_> {
@@ -281,7 +281,7 @@ impl<'a> Lists<'a, '_> {
     }
 }
 
-/// The element beside what tells it apart: the member `key`, or itself where there is none.
+/// The element beside what distinguishes it: the member `key`, or itself where there is none.
 fn identified<'a>(mut node: RawNode<'a>, key: &str) -> Element<'a> {
     if key.is_empty() {
         return (Some(identity(&node)), node);
@@ -289,7 +289,7 @@ fn identified<'a>(mut node: RawNode<'a>, key: &str) -> Element<'a> {
     (node.as_object_mut().and_then(|object| object.get(key)).map(identity), node)
 }
 
-/// Elements that the patch names stand in its order, the others in that of the list. Between the two groups,
+/// Elements that the patch names have its order, the others in that of the list. Between the two groups,
 /// those of the list go first only while they did so before
 /// (docs/behaviour/workloadspread.md#strategic-merge).
 fn ordered<'a>(

@@ -223,7 +223,7 @@ impl Reading<'_> {
         }
     }
 
-    /// A path that is used without an import; returns what stands behind it.
+    /// A path that is used without an import; returns what follows it.
     fn path_in_place<'t>(&mut self, tokens: &'t [Token]) -> &'t [Token] {
         let (path, rest) = written_path(tokens);
         if let (Some(first), true) = (tokens.first(), path.len() > 1) {
@@ -232,7 +232,7 @@ impl Reading<'_> {
         rest
     }
 
-    /// The tree of an import; returns what stands behind it.
+    /// The tree of an import; returns what follows it.
     fn import<'t>(&mut self, tokens: &'t [Token], prefix: &[String]) -> &'t [Token] {
         let line = tokens.first().map_or(0, |token| token.line);
         let tokens = tokens
@@ -279,7 +279,7 @@ impl Reading<'_> {
     }
 }
 
-/// The words at the start of `tokens` that `::` holds together, and what stands behind the last one or
+/// The words at the start of `tokens` that `::` holds together, and what follows the last one or
 /// behind the `::` that no word follows.
 fn written_path(tokens: &[Token]) -> (Vec<String>, &[Token]) {
     let mut path = Vec::new();

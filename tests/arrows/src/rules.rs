@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a_circle_is_told_file_by_file() {
+    fn a_circle_is_reported_file_by_file() {
         let sources = [
             ("", ""),
             ("a", ""),

@@ -1,9 +1,9 @@
-//! Rust source as tokens: without comments, texts and whatever stands under `#[cfg(test)]`.
+//! Rust source as tokens: without comments, texts and whatever is under `#[cfg(test)]`.
 
 use std::iter::Peekable;
 use std::str::Chars;
 
-/// A token, and the line it stands in.
+/// A token, and the line it is in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Token {
     pub(crate) line: usize,
@@ -161,7 +161,7 @@ impl Reader<'_> {
     }
 }
 
-/// Drops the items under `#[cfg(test)]`, and the whole file where it stands under `#![cfg(test)]`.
+/// Drops the items under `#[cfg(test)]`, and the whole file where it is under `#![cfg(test)]`.
 fn without_tests(tokens: &[Token]) -> Vec<Token> {
     let mut kept = Vec::with_capacity(tokens.len());
     let mut rest = tokens;
@@ -180,7 +180,7 @@ fn without_tests(tokens: &[Token]) -> Vec<Token> {
     kept
 }
 
-/// Whether the attribute at the start of `tokens` keeps its item to tests, and what stands behind it.
+/// Whether the attribute at the start of `tokens` keeps its item to tests, and what follows it.
 fn attribute(tokens: &[Token]) -> Option<(bool, &[Token])> {
     let (_, mut rest) = tokens.split_first().filter(|(first, _)| first.is('#'))?;
     rest = rest.split_first().filter(|(next, _)| next.is('!')).map_or(rest, |(_, behind)| behind);
@@ -192,7 +192,7 @@ fn attribute(tokens: &[Token]) -> Option<(bool, &[Token])> {
     Some((is_test, behind))
 }
 
-/// What stands behind the item at the start of `tokens`.
+/// What follows the item at the start of `tokens`.
 fn behind_item(mut tokens: &[Token]) -> &[Token] {
     while let Some((_, behind)) = attribute(tokens) {
         tokens = behind;

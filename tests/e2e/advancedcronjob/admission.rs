@@ -66,7 +66,7 @@ async fn objects_are_completed_and_checked() {
     refused(&shop, lasting, "ttlSecondsAfterFinished is not supported in advancedCronJob").await;
     let twice = minutely(&shop, &list_of_images()).with(&format!("{images}/images"), json!(["a", "a"]));
     refused(&shop, twice, "images cannot have duplicate values").await;
-    // The server goes on serving.
+    // The server continues serving.
     stored(&shop, minutely(&shop, &broadcast_job())).await;
 }
 

@@ -5,8 +5,8 @@ use crate::product::run;
 use crate::support::annotation;
 use crate::support::fleet::condition;
 
-/// Ends all children of this kind until the status names none, and gives the status. A change of the spec that was seen
-/// late may let another one start meanwhile.
+/// Ends all children of this kind until the status names none, and gives the status. A change of the spec that was
+/// observed late may let another one start meanwhile.
 async fn end_all(cron_job: &CronJob, kind: &str) -> Value {
     wait_for("no active child", async || {
         for mut child in cron_job.children().await {
@@ -23,7 +23,7 @@ async fn end_all(cron_job: &CronJob, kind: &str) -> Value {
 
 /// Scenario 27, and the pause of scenario 32.
 #[tokio::test]
-async fn a_tick_creates_a_child_that_the_status_tells_of() {
+async fn a_tick_creates_a_child_that_the_status_names() {
     let shop = Shop::open("cron-broadcast").await;
     let paused = manifest(&shop.namespace, "@every 2s", &broadcast_job()).with("/spec/paused", true);
     let cron_job = CronJob::create(&shop, paused).await;
@@ -56,7 +56,7 @@ async fn a_tick_creates_a_child_that_the_status_tells_of() {
 
 /// Scenario 28. The next tick is hours away when the Job ends.
 #[tokio::test]
-async fn the_end_of_a_job_is_seen_at_once() {
+async fn the_end_of_a_job_is_observed_at_once() {
     let shop = Shop::open("cron-job").await;
     let cron_job = CronJob::create(&shop, manifest(&shop.namespace, "@every 2s", &job())).await;
     cron_job.children_of(1).await;
@@ -98,7 +98,7 @@ async fn finished_children_go_by_the_limits_of_their_end() {
 
 /// Scenarios 36 and 38.
 #[tokio::test]
-async fn the_next_tick_is_told_and_why_the_last_one_was_skipped() {
+async fn the_next_tick_is_reported_and_why_the_last_one_was_skipped() {
     let shop = Shop::open("cron-explained").await;
     let server = kit::shared().await.kubeconfig().to_str().unwrap().to_owned();
     for (name, schedule, zone, expected) in [

@@ -20,7 +20,7 @@ use crate::registration::{Replica, authority, patch, paths, published, secret_pa
 use crate::support::{Stored, call, create, direct, in_use, pod_review};
 
 /// The API server of these tests sees a change at once, and has this time nevertheless: what happens within it can be
-/// looked at.
+/// checked.
 const UPTAKE: &str = "--registration-uptake=10s";
 
 /// The options of a replica that rotates soon.

@@ -57,7 +57,7 @@ impl Installation {
         let mut found = String::new();
         for how in [&["diff", "-f", "-"][..], &["diff", "--server-side", "--force-conflicts", "-f", "-"]] {
             let output = self.server.kubectl_with_input(how, &rendered).await;
-            // 1 tells of a difference, more of an error.
+            // 1 means a difference, more an error.
             found += &output.stdout;
             if output.status.code().is_none_or(|code| code > 1) {
                 found += &output.stderr;

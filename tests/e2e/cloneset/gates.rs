@@ -70,7 +70,7 @@ async fn what_belongs_to_a_deleted_set_goes_with_it() {
     let server = site().await;
     let orphaned = Fleet::launch_on(server, "cloneset-orphaned", |set| set.replicas(2)).await;
     let before = orphaned.pods().await;
-    // The garbage collector lets go only Pods that its watch has told it of, and collects the rest. It knows of those
+    // The garbage collector releases only Pods that its watch has reported, and collects the rest. It knows of those
     // above once it has collected these.
     let fleet = Fleet::launch_on(server, "cloneset-deleted", |set| with_claim(set.replicas(2))).await;
     fleet.set.delete_with(&json!({"propagationPolicy": "Background"})).await;
@@ -93,7 +93,7 @@ async fn what_belongs_to_a_deleted_set_goes_with_it() {
 
     orphaned.set.delete_with(&json!({"propagationPolicy": "Orphan"})).await;
     orphaned.set.gone().await;
-    // Others are made where the set is seen to go later than its Pods become free: they are collected.
+    // Others are created where the deletion of the set is observed after its Pods become free: they are collected.
     orphaned
         .wait_pods("the Pods alone to be left, without an owner", |after| {
             uids(after) == uids(&before)
@@ -102,7 +102,7 @@ async fn what_belongs_to_a_deleted_set_goes_with_it() {
         .await;
 }
 
-/// Scenario 36, with fewer Pods; and the condition goes when the trouble is over
+/// Scenario 36, with fewer Pods; and the condition is removed when the failure is over
 /// (docs/behaviour/cloneset.md#conditions).
 #[tokio::test]
 async fn a_quota_stops_creation_soon() {

@@ -51,7 +51,7 @@ fn gate(pod: &Value) -> (&str, &str) {
     (gate["status"].as_str().unwrap(), gate["message"].as_str().unwrap_or_default())
 }
 
-/// Scenario 24 of docs/behaviour/lifecycle.md: whoever goes first leaves the gate shut, whoever goes last
+/// Scenario 24 of docs/behaviour/lifecycle.md: the first to release leaves the gate shut, the last
 /// opens it.
 #[tokio::test]
 async fn the_gate_stays_shut_while_anybody_has_a_key() {

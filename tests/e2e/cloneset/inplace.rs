@@ -135,7 +135,7 @@ async fn an_annotation_that_a_container_reads_is_waited_for() {
     assert_eq!(label(&changed, LIFECYCLE_STATE), "Updating");
     assert_eq!(update_state(&changed)["updateEnvFromMetadata"], true);
     assert_eq!(condition(&changed, IN_PLACE_UPDATE_READY)["status"], "False");
-    // The same again, and another look: the container still has the old value.
+    // The same again, and another reconcile: the container still has the old value.
     fleet.annotate(pod, "example.com/touched", "yes").await;
     fleet.change(json!({"minReadySeconds": 0, "revisionHistoryLimit": 9})).await;
     fleet.settled().await;

@@ -1,4 +1,4 @@
-//! How far and how fast a rollout goes.
+//! How far and how fast a rollout proceeds.
 
 use kit::fake_nodes;
 use serde_json::{Value, json};

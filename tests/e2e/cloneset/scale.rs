@@ -79,7 +79,7 @@ async fn named_pods_are_the_ones_that_go() {
     assert_eq!(fleet.names().await, left);
 }
 
-/// Scenario 29. Its claim goes with the Pod, also where claims are reused.
+/// Scenario 29. Its claim is deleted with the Pod, also where claims are reused.
 #[tokio::test]
 async fn a_pod_that_is_not_selected_any_more_is_released_and_replaced() {
     let fleet = Fleet::launch("cloneset-release", |set| {

@@ -183,7 +183,7 @@ impl Left {
         (&set["metadata"]["generation"], &set["status"]["observedGeneration"]) == (&json!(1), &json!(1))
     }
 
-    /// Has the CloneSet looked at: a setting that concerns nothing here is changed, and changed back.
+    /// Has the CloneSet reconciled: a setting that concerns nothing here is changed, and changed back.
     async fn looked_at(&self) {
         for limit in [9, 10] {
             let now = self.set.patch(&json!({"spec": {"revisionHistoryLimit": limit}})).await;
@@ -378,7 +378,7 @@ async fn started(server: &ApiServer, options: Options) -> (Product, service::End
     (product, endpoint)
 }
 
-/// Waits until so many looks at CloneSets were taken with success.
+/// Waits until so many reconciles of CloneSets succeeded.
 async fn all_reconciled(product: &Product, count: usize) {
     wait_for("all CloneSets to be reconciled", async || {
         let metrics = product.metrics().await;

@@ -126,7 +126,7 @@ async fn containers_have_names_of_their_own() {
 
 /// Scenario 30.
 #[tokio::test]
-async fn a_selector_that_does_not_match_is_told_of_at_the_labels() {
+async fn a_selector_that_does_not_match_is_reported_at_the_labels() {
     let shop = open("template-labels").await;
     for version in VERSIONS {
         let other = set(&shop, version, "web").with("/spec/selector/matchLabels", json!({"tier": "db"}));

@@ -45,7 +45,7 @@ async fn in_beta(sample: Sample) -> Value {
 
 /// Scenarios 12 to 14.
 #[tokio::test(flavor = "multi_thread")]
-async fn clone_sets_are_seen_in_the_terms_of_each_version() {
+async fn clone_sets_are_shown_in_the_terms_of_each_version() {
     let shop = Shop::open("clone").await;
     let timeout = "apps.kruise.io/image-predownload-timeout-seconds";
     let alpha = clone_set(&shop, ALPHA, "typed")
@@ -87,7 +87,7 @@ async fn a_sidecar_set_keeps_its_namespace_and_version() {
 
 /// Scenario 16.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_daemon_set_of_old_is_seen_with_its_new_names() {
+async fn a_daemon_set_of_old_is_shown_with_its_new_names() {
     let shop = Shop::open("daemon").await;
     let alpha = sample(&shop, "v1alpha1", "DaemonSet");
     let beta = seen_in(&shop, "v1beta1", alpha.object.clone()).await;
@@ -123,7 +123,7 @@ async fn scaling_in_the_old_version_loses_nothing() {
 
 /// Scenarios 18 and 19.
 #[tokio::test(flavor = "multi_thread")]
-async fn status_conditions_are_seen_in_the_terms_of_each_version() {
+async fn status_conditions_are_shown_in_the_terms_of_each_version() {
     let shop = Shop::open("status").await;
     let request = sample(&shop, "v1beta1", "ContainerRecreateRequest").create(&shop.client).await;
     let (_, alpha) = request.in_version("v1alpha1").get().await;

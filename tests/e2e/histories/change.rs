@@ -1,5 +1,5 @@
-//! What happens to a workload and its Pods: each change stands for itself, so that a history can be played without
-//! some of them.
+//! What happens to a workload and its Pods: each change is independent of the others, so that a history can be played
+//! without some of them.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! Who tells what a history comes to: the simulation of its kind.
+//! The expected end of a history: the simulation of its kind.
 
 use std::sync::Arc;
 
@@ -21,11 +21,11 @@ const MODELLED: i64 = 600;
 
 pub type Pods = Vec<Arc<ObservedPod>>;
 
-/// Tells what a history comes to.
+/// Computes the expected end of a history.
 pub trait Oracle: Clone {
     /// Names of Pods are made from ordinals.
     const HAS_NAMES: bool = false;
-    /// It tells which Pods stay, and how often their containers restart.
+    /// It says which Pods stay, and how often their containers restart.
     const KNOWS_FATES: bool = true;
 
     /// The workload is created.
@@ -54,7 +54,7 @@ pub trait Oracle: Clone {
     fn lifecycle(_object: &Value) -> Lifecycle {
         Lifecycle::default()
     }
-    /// What stands in its way.
+    /// What blocks its progress.
     fn blockers(&self) -> Vec<String> {
         Vec::new()
     }
@@ -190,7 +190,7 @@ impl<W: Simulated> Oracle for Fleet<'static, W> {
     }
 }
 
-/// Of workloads whose planners are not ours it tells how many Pods there are, in which subset and of which revision.
+/// Of workloads whose planners are not ours it says how many Pods there are, in which subset and of which revision.
 impl Oracle for World {
     const KNOWS_FATES: bool = false;
 

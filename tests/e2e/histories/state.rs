@@ -53,8 +53,8 @@ impl State {
         let newest = newest(status);
         let mut pods: Vec<PodState> = pods.iter().map(|pod| PodState::of(pod, newest, has_names)).collect();
         pods.sort();
-        // Claims are named by their templates, the workload and the Pod. Which of several Pods goes is chance where names
-        // are made up, and so are the size of its claims, and how many stay of a template that came later.
+        // Claims are named by their templates, the workload and the Pod. Which of several Pods is deleted is chance
+        // where names are made up, and so are the size of its claims, and how many stay of a template that came later.
         let claim = |(name, size): &(&str, &str)| match name.find("-web-") {
             Some(end) if !has_names => name[..end].to_owned(),
             _ => format!("{name} {size}"),

@@ -35,7 +35,7 @@ use crate::chronicle::{Chronicle, Moment, staying};
 use crate::product;
 use crate::support::{Stored, call, create, names};
 
-/// Between two looks at what changes without a watch.
+/// Between two reads of what changes without a watch.
 const PAUSE: Duration = Duration::from_millis(100);
 /// How long a hook is answered late.
 const HOOK: Duration = Duration::from_millis(300);
@@ -299,7 +299,7 @@ impl<O: Oracle> Trial<'_, O> {
                 Change::Restart => self.site.restart(false).await,
                 Change::Spec(_) => self.edit(change).await,
                 Change::Sidecar(_) | Change::Spread(_) => self.change_beside(change, &before.0).await,
-                // A rollout that stands still goes on at a Pod that is not ready, which the simulation does not see.
+                // A rollout that is stalled continues at a Pod that is not ready, which the simulation does not see.
                 Change::Pod(Deed::MakeUnready, _) if !was_ready => {}
                 Change::Pod(deed, number) => {
                     let others: Vec<&Touched> = touched.iter().chain(&unready).collect();
@@ -340,14 +340,15 @@ impl<O: Oracle> Trial<'_, O> {
         Ok(())
     }
 
-    /// The program wrote no more than its benches allow: its create and one more for a Pod that is new, three for one that
-    /// is updated in place and another where its kubelet's report crosses the first of them, two for one that goes.
+    /// The program wrote no more than its benches allow: its create and one more for a Pod that is new, three for one
+    /// that is updated in place and another where its kubelet's report crosses the first of them, two for one that is
+    /// deleted.
     fn check_writes(&mut self, before: &Pods, audited: (u64, Timestamp)) -> Result<(), Failure> {
         let after = self.pods();
         let find = |pods: &Pods, pod: &ObservedPod| {
             pods.iter().find(|other| other.metadata.uid == pod.metadata.uid).cloned()
         };
-        // Containers that start in an order take further writes: one tells that they have started, and each is updated
+        // Containers that start in an order take further writes: one says that they have started, and each is updated
         // after the one before.
         let in_order = |pod: &ObservedPod| {
             let containers = pod.spec.containers.len();
@@ -433,11 +434,7 @@ impl<O: Oracle> Trial<'_, O> {
 
     /// Which of two Pods of a Node counts depends on their names where they are of the same second.
     async fn age(&self) {
-        let of_now = |pod: &ObservedPod| {
-            pod.metadata
-                .creation_timestamp
-                .is_some_and(|time| time.as_second() == Timestamp::now().as_second())
-        };
+        let of_now = |pod: &ObservedPod| pod.metadata.creation_timestamp == Some(Timestamp::now().into());
         while self.history.of == Of::Kind("DaemonSet") && self.pods().iter().any(|pod| of_now(pod)) {
             sleep(PAUSE).await;
         }
@@ -539,7 +536,7 @@ impl<O: Oracle> Trial<'_, O> {
         state(self.simulated())
     }
 
-    /// Waits until the Pods are as a variant of the simulation leaves them, and goes on with those that do.
+    /// Waits until the Pods are as a variant of the simulation leaves them, and continues with those that do.
     async fn settle(&mut self, reached: &Reached<'_>) -> Result<(), Failure> {
         let mut duration = 0;
         for variant in &mut self.variants {
@@ -611,10 +608,10 @@ impl<O: Oracle> Trial<'_, O> {
         }
     }
 
-    /// The workload's Pods and claims; none where its controller has not looked at its newest spec.
+    /// The workload's Pods and claims; none where its controller has not reconciled its newest spec.
     async fn state(&self, pods: &[Arc<ObservedPod>]) -> Option<State> {
         let set = self.set.get().await.1;
-        // A BroadcastJob does not tell.
+        // A BroadcastJob does not say.
         let observed = &set["status"]["observedGeneration"];
         if !observed.is_null() && *observed != set["metadata"]["generation"] {
             return None;

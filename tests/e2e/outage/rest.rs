@@ -35,7 +35,7 @@ async fn a_minute_at_rest_costs_no_call_but_those_for_the_lease() {
     let shop = Shop::open_on(&server, "rest").await;
     let nodes = fake_nodes::Options::nodes(2).in_namespace(&shop.namespace).binding_pods();
     let _nodes = FakeNodes::start(shop.client.clone(), nodes).await;
-    // A Pod that was there before, so that the account has something to tell.
+    // A Pod that was there before, so that the account has something to report.
     shop.admit(shop.pod("missed").controlled_by(&json!({
         "apiVersion": "apps/v1", "kind": "ReplicaSet",
         "metadata": {"name": "unknown", "uid": "4ad0c5ab-9a3c-4d12-8a1f-05d1d1ad1a8b"},
@@ -93,7 +93,7 @@ async fn a_minute_at_rest_costs_no_call_but_those_for_the_lease() {
     let lease: u64 =
         counts.iter().filter(|((_, resource), _)| is_lease(resource)).map(|(_, count)| count).sum();
     assert!(lease > 0, "the log tells of nothing");
-    // Two replicas: one renews the Lease, the other looks at it.
+    // Two replicas: one renews the Lease, the other reads it.
     assert!(lease <= at_most(50), "{counts:?}");
     let writes =
         |((verb, _), _): &(&(String, String), &u64)| !["get", "list", "watch"].contains(&verb.as_str());

@@ -116,7 +116,7 @@ async fn surge(server: &ApiServer) -> Vec<Replica> {
     .await
 }
 
-/// Waits for the end of a replica that was told to stop.
+/// Waits for the end of a replica that got the signal to stop.
 async fn left((mut product, endpoint): Replica) {
     assert!(product.wait_exit().await.success(), "{}", product.log());
     assert!(!product.log().contains("were not answered"), "{}", product.log());

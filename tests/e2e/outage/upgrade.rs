@@ -95,7 +95,7 @@ async fn specs(objects: &[Stored]) -> Vec<Value> {
 /// [`started`], where a cache can't be filled before the replica itself converts.
 async fn started_alone(server: &ApiServer, options: Options) -> (Product, service::Endpoint) {
     let mut product = Product::start(server, options).await;
-    // Readiness waits for ten seconds only: whoever asks later finds what the log tells.
+    // Readiness waits for ten seconds only: a later reader finds what the log says.
     wait_for("readiness to wait for conversion", async || match product.readiness().await {
         Ok((500, reason)) if reason.contains("waits for version conversion") => Ok(()),
         Ok((200, _)) if product.log().contains("AwaitingConversion") => Ok(()),
@@ -109,7 +109,7 @@ async fn started_alone(server: &ApiServer, options: Options) -> (Product, servic
     (product, endpoint)
 }
 
-/// Conversion goes on, and only what needs the missing cache is refused (docs/behaviour/server.md#readiness).
+/// Conversion continues, and only what needs the missing cache is refused (docs/behaviour/server.md#readiness).
 async fn what_needs_no_cache_is_answered(server: &ApiServer, product: &Product) {
     let direct = direct_of(server, product.port).await;
     let converted = conversion_of_a_clone_set(&direct).await;

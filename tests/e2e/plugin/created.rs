@@ -7,7 +7,7 @@ use super::{Desk, clone_set};
 use crate::support::fleet::name;
 use crate::support::{Shop, Stored, call, shared};
 
-/// Kinds that are not installed, or that may not be listed, are told and passed over.
+/// Kinds that are not installed, or that may not be listed, are reported and passed over.
 #[tokio::test]
 async fn every_kind_that_is_installed_is_listed() {
     let desk = Desk::open(1, json!({})).await;
@@ -174,7 +174,7 @@ async fn objects_are_made_of_a_few_words() {
     assert!(explained.contains("complete"), "{explained}");
 }
 
-/// With binary data, with scalars without quotes, and with each form of targets that goes together.
+/// With binary data, with scalars without quotes, and with each valid combination of targets.
 #[tokio::test]
 async fn a_generated_distribution_is_accepted() {
     let (server, _) = shared().await;

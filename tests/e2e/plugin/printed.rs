@@ -83,7 +83,7 @@ async fn a_terminal_shows_which_pods_take_long() {
     }
 }
 
-/// Several objects are a stream of YAML documents, and what changes is told beside them.
+/// Several objects are a stream of YAML documents, and what changes is printed beside them.
 #[tokio::test]
 async fn several_objects_are_several_documents() {
     let desk = Desk::open(1, json!({})).await;
@@ -98,7 +98,7 @@ async fn several_objects_are_several_documents() {
     assert!(documents[0].contains("name: web") && documents[1].contains("name: other"), "{printed}");
 }
 
-/// A rollout is planned by simulation, before it begins and while it goes on.
+/// A rollout is planned by simulation, before it begins and while it continues.
 #[tokio::test]
 async fn rollouts_are_planned() {
     let desk = Desk::open(3, json!({"maxUnavailable": 1})).await;

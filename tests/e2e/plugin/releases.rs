@@ -112,7 +112,7 @@ async fn older_releases_are_served_in_their_version() {
     assert!(absent.stderr.contains(r#"did you mean "web"?"#), "{}", absent.stderr);
 }
 
-/// Nobody but the plugin writes here, so that the resourceVersion tells whether it wrote.
+/// Nobody but the plugin writes here, so that the resourceVersion says whether it wrote.
 #[tokio::test]
 async fn a_dry_run_and_a_skipped_rollback_write_nothing() {
     let server = undisturbed().await;

@@ -9,7 +9,7 @@ use crate::docs::Terminal;
 use crate::support::fleet::{NEW, OLD, image, name, uid};
 use crate::support::{Stored, reached};
 
-/// What a command with a short time limit comes to that has told this before the time was over.
+/// The exit of a command with a short time limit that has printed this before the time was over.
 pub async fn in_time(terminal: &Terminal, command: &str, reported: &str) -> Output {
     wait_for(command, async || {
         let output = terminal.shell(command).await;
@@ -78,7 +78,7 @@ async fn a_rollout_that_hangs_fails_or_runs_out_of_time() {
     assert_eq!(output.status.code(), Some(3));
 }
 
-/// Who may read a workload and not list its kind is told so; a workload that goes away ends the watch.
+/// A user who may read a workload and not list its kind gets a message; a workload that goes away ends the watch.
 #[tokio::test]
 async fn a_watch_that_is_refused_or_loses_its_object_ends() {
     let desk = Desk::open(1, json!({"paused": true})).await;

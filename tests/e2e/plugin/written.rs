@@ -83,7 +83,7 @@ async fn a_dry_run_stores_nothing() {
     }
 }
 
-/// What changes the number of replicas stores nothing either, and tells of no success.
+/// What changes the number of replicas stores nothing either, and reports no success.
 #[tokio::test]
 async fn a_dry_run_deletes_and_moves_nothing() {
     let desk = Desk::open(2, json!({})).await;
@@ -267,7 +267,7 @@ async fn chosen_ordinals_go_and_no_others() {
     desk.fleet.wait_pods("the others to stay", are(&["db-0", "db-2"])).await;
 }
 
-/// Nobody works on Deployments here: what their controller tells is written by hand.
+/// Nobody works on Deployments here: what their controller reports is written by hand.
 #[tokio::test]
 async fn replicas_move_from_a_deployment_to_a_cloneset() {
     let desk = Desk::open(1, json!({})).await;
@@ -317,7 +317,7 @@ async fn replicas_move_from_a_deployment_to_a_cloneset() {
         let refused = desk.fails(&format!("{migrate} --dst-name new --replicas {replicas}")).await;
         assert!(refused.stderr.contains(error), "{}", refused.stderr);
     }
-    // One that is killed leaves its plan, by which the next one goes on.
+    // One that is killed leaves its plan, by which the next one continues.
     let command = format!("{migrate} --dst-name new --max-surge 2");
     let left = tokio::select! {
         output = desk.terminal.shell(&command) => panic!("{} {}", output.stdout, output.stderr),

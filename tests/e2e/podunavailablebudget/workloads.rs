@@ -50,7 +50,7 @@ async fn as_many_pods_go_as_the_budget_allows() {
     let budget = establish(&shop, targeting("CloneSet", json!({"maxUnavailable": "30%"}))).await;
     counted(&budget, [3, 10, 7, 10]).await;
     let pods = list(&shop).await;
-    // Nobody starts Pods any more, so that none takes the place of those that go.
+    // Nobody starts Pods any more, so that none replaces those that are deleted.
     drop(nodes);
     let deletions = join_all(pods[..3].iter().map(Stored::delete)).await;
     deletions.iter().for_each(assert_passed);
@@ -73,7 +73,7 @@ async fn a_deployment_counts_once_and_two_add_up() {
     let spec = json!({"selector": {"matchLabels": {"app": "web"}}, "maxUnavailable": 8});
     let budget = establish(&shop, spec).await;
     counted(&budget, [5, 5, 0, 5]).await;
-    // A rollout that stands still in the middle: there are Pods of two ReplicaSets.
+    // A rollout that is stalled in the middle: there are Pods of two ReplicaSets.
     let template = json!({"metadata": {"annotations": {"fake-node/ready-after": "never"}}});
     one.patch(&json!({"spec": {"template": template}})).await;
     wait_for("Pods of two ReplicaSets", async || {
@@ -220,9 +220,9 @@ async fn updates_behind_a_budget_are_tried_when_it_has_something_to_give() {
     }
 }
 
-/// The same of workloads whose Pods have their places.
+/// The same for workloads whose Pods have ordinals or Nodes.
 #[tokio::test]
-async fn pods_with_places_are_updated_behind_a_budget() {
+async fn pods_with_slots_are_updated_behind_a_budget() {
     let server = &guarded().await.server;
     statefulset::asks(server).await;
     let fleet = statefulset::launch(server, "budget-stateful", |set| {

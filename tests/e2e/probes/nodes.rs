@@ -16,7 +16,7 @@ async fn a_ready_node_has_a_node_pod_probe_until_it_goes() {
 }
 
 #[tokio::test]
-async fn the_agent_is_told_of_pods_by_address_and_numbers_of_ports() {
+async fn the_agent_gets_pods_by_address_and_numbers_of_ports() {
     let site = Site::open("npp").await;
     let pod = site.running("web").await;
     let probes = json!([{"name": "open", "containerName": "main", "podConditionType": "game/open",

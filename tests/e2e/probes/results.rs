@@ -36,7 +36,7 @@ async fn each_result_has_its_condition_and_its_labels() {
 }
 
 #[tokio::test]
-async fn two_probes_for_one_condition_are_told() {
+async fn two_probes_for_one_condition_are_reported() {
     let site = Site::open("results").await;
     let pod = site.running("web").await;
     for name in ["a", "b"] {

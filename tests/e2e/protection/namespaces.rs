@@ -100,10 +100,10 @@ async fn a_cascading_namespace_is_kept_while_it_has_bound_claims() {
     other.deleted().await;
 }
 
-/// docs/behaviour/deletion-protection.md#warnings: the client is told what will hold the namespace, and which
+/// docs/behaviour/deletion-protection.md#warnings: the client gets to know what will hold the namespace, and which
 /// label means nothing.
 #[tokio::test]
-async fn a_namespace_that_will_hang_is_told_of() {
+async fn a_namespace_that_will_hang_is_reported() {
     let site = site().await;
     let (client, namespace) = (site.client(), site.labelled_namespace("Cascading").await);
     let service = object("v1", "Service", "front").in_namespace(name(&namespace));

@@ -97,7 +97,7 @@ async fn a_copy_of_an_older_release_is_taken_over() {
 
 /// Scenario 24.
 #[tokio::test]
-async fn an_immutable_copy_is_told_of_until_it_is_deleted() {
+async fn an_immutable_copy_is_reported_until_it_is_deleted() {
     let town = Town::open(2, &[]).await;
     let distribution = town.distribute(town.config_map(), town.listed(&[1, 2])).await;
     counted(&distribution, 2, 2, 0).await;

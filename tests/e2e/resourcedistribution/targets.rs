@@ -81,7 +81,7 @@ async fn a_label_brings_the_copy_and_takes_it_away() {
 
 /// Scenarios 9 and 20.
 #[tokio::test]
-async fn a_namespace_that_does_not_exist_is_told_until_it_does() {
+async fn a_namespace_that_does_not_exist_is_reported_until_it_does() {
     let town = Town::open(0, &[]).await;
     let mut old = distribution(&town.name, town.config_map(), town.listed(&[1]));
     old["apiVersion"] = json!("apps.kruise.io/v1alpha1");

@@ -57,7 +57,7 @@ async fn scenarios_33_and_38_pods_are_taken_one_after_the_other() {
     let (_, stored) = job.get().await;
     assert_eq!(stored["metadata"]["finalizers"], json!(["apps.kruise.io/ephemeralcontainers-cleanup"]));
 
-    // It stays for half an hour, unless it is told to go at once.
+    // It stays for half an hour, unless it is to be deleted at once.
     job.patch(&json!({"spec": {"ttlSecondsAfterFinished": 0}})).await;
     job.gone().await;
 }
@@ -84,9 +84,9 @@ async fn scenario_34_what_may_not_be_added_is_refused() {
     assert!(selector.0 == 400 && message(&selector).contains(path), "{selector:?}");
 }
 
-/// docs/behaviour/restarts.md#the-controller-of-ephemeraljobs: a refusal is told, and the job goes on from there.
+/// docs/behaviour/restarts.md#the-controller-of-ephemeraljobs: a refusal is reported, and the job continues from there.
 #[tokio::test]
-async fn what_pods_refuse_is_told() {
+async fn what_pods_refuse_is_reported() {
     let site = Site::open("told").await;
     site.running(site.pod("web")).await;
     // No container can be looked into that is not there.

@@ -83,7 +83,7 @@ async fn scenarios_28_and_32_a_pod_is_not_ready_while_its_containers_are_restart
     assert_eq!(&older["metadata"]["annotations"][ACQUIRED], since);
     assert!(older["status"].get("conditions").is_none(), "{older:#}");
 
-    // The container is stopped and started again, of which the agent is told.
+    // The container is stopped and started again, which the agent learns.
     let statuses = json!([{"name": "main", "ready": true, "restartCount": 1, "image": "nginx:1.25", "imageID": "",
         "containerID": "containerd://new", "state": {"running": {"startedAt": "2099-01-01T00:00:00Z"}}}]);
     web.patch_status(&json!({"containerStatuses": statuses})).await;
@@ -137,7 +137,7 @@ async fn scenario_31_a_request_ends_with_its_pod_or_at_its_deadline() {
     let older = site.request("older", &["main"], &json!({})).api_version(super::ALPHA);
     let (code, answer) = create(client, older, "").await;
     assert_eq!((code, answer["message"].as_str().unwrap().contains("no found Pod named web")), (400, true));
-    // Who says for how long it is to be kept goes after that time.
+    // A request that says how long it is to be kept is deleted after that time.
     late.gone().await;
     assert_eq!(held.get().await.0, 200);
 }

@@ -60,7 +60,7 @@ async fn start(server: &ApiServer) -> (Product, Endpoint) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn pods_that_slipped_in_are_told_of_and_replaced_within_the_budget() {
+async fn pods_that_slipped_in_are_reported_and_replaced_within_the_budget() {
     let server = ApiServer::start(kit::Options::default().with_controller_manager()).await;
     product::install(&server).await;
     let (product, endpoint) = start(&server).await;
@@ -96,14 +96,14 @@ async fn pods_that_slipped_in_are_told_of_and_replaced_within_the_budget() {
     assert_eq!((&reported["matched"], &reported["injected"]), (&json!(COUNT), &json!(0)));
     let missed = reason(&reported, "Missed").unwrap();
     assert_eq!(missed["pods"].as_array().unwrap().len(), 20, "{missed:#}");
-    each_is_told_once(&shop, &name, missed["message"].as_str().unwrap()).await;
+    each_is_reported_once(&shop, &name, missed["message"].as_str().unwrap()).await;
     explained(&server, &shop, &name, &reported).await;
 
     replaced(&shop, &set, &product, &name).await;
     assert_eq!(set.get().await.1["metadata"]["generation"], 1);
 }
 
-async fn each_is_told_once(shop: &Shop, set: &str, message: &str) {
+async fn each_is_reported_once(shop: &Shop, set: &str, message: &str) {
     let path = format!("/apis/events.k8s.io/v1/namespaces/{}/events", shop.namespace);
     let reported = wait_for("an Event for each missed Pod", async || {
         let list = call(&shop.client, "GET", &path, &Value::Null).await.1;

@@ -29,7 +29,7 @@ async fn a_pod_from_before_the_sidecarset() {
         (&reported["matched"], &reported["injected"], &reported["missed"]),
         (&json!(1), &json!(0), &json!(0))
     );
-    // SidecarSets of other tests, of which the command tells too, come and go between the two.
+    // SidecarSets of other tests, which the command prints too, come and go between the two.
     wait_for("the same answer to both forms", async || {
         let (one, other) = (fleet.explain(&["pod/earlier"]).await, fleet.explain(&["pod", "earlier"]).await);
         assert_eq!(one.status.code(), Some(2));
@@ -69,7 +69,7 @@ async fn another_namespace() {
     assert!(explained.stdout.contains(&format!("  {none}\n")), "{explained:?}");
 }
 
-/// What can be told of the SidecarSet alone is a warning when it is written.
+/// What is known from the SidecarSet alone is a warning when it is written.
 #[tokio::test]
 async fn selectors_that_match_nothing() {
     let (server, _) = shared().await;
@@ -168,7 +168,7 @@ async fn a_pod_that_admission_is_not_asked_about() {
     assert_eq!(fleet.explain(&["pod", "helper"]).await.status.code(), Some(0), "that is what was asked for");
 }
 
-/// Others follow; whoever decided about the Pod is quoted.
+/// Others follow; the decider about the Pod is quoted.
 #[tokio::test]
 async fn an_update_that_a_policy_refuses() {
     let fleet = Fleet::open("refused", |set| set).await;
@@ -200,7 +200,7 @@ async fn an_update_that_a_policy_refuses() {
     updated(2).await;
 }
 
-/// The labels are those of the workload, not those of its Pods; only the command looks at workloads.
+/// The labels are those of the workload, not those of its Pods; only the command reads workloads.
 #[tokio::test]
 async fn labels_in_the_wrong_place() {
     let fleet = Fleet::open("workload", |set| set).await;

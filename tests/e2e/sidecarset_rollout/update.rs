@@ -55,7 +55,7 @@ async fn one_pod_after_the_other_restarts_nothing_but_its_sidecar() {
     }
 }
 
-/// The Pods stay ready, as the sidecar is back at once: only the report on its container tells that the next may go.
+/// The Pods stay ready, as the sidecar is back at once: only the report on its container says that the next may go.
 #[tokio::test]
 async fn the_next_pod_waits_for_no_clock() {
     let fleet = Fleet::launch("pace", 6, |set| set).await;
@@ -87,7 +87,7 @@ async fn a_pause_concerns_running_pods_only() {
 
 /// Scenario 17, docs/behaviour/sidecarset.md#condition-sidecarsetupgradable.
 #[tokio::test]
-async fn what_cannot_change_in_place_is_told_and_skipped() {
+async fn what_cannot_change_in_place_is_reported_and_skipped() {
     let fleet = Fleet::launch("env", 2, |set| set).await;
     let mut containers = fleet.set.get().await.1["spec"]["containers"].clone();
     let original = containers.clone();

@@ -16,7 +16,7 @@ async fn ordered_pods_come_one_after_another_and_are_known_by_their_names() {
     for ordinal in 0..3 {
         let names: Vec<String> = (0..=ordinal).map(|ordinal| format!("web-{ordinal}")).collect();
         named(&fleet, &names.iter().map(String::as_str).collect::<Vec<_>>()).await;
-        // The next look comes with this change at the latest.
+        // The next reconcile comes with this change at the latest.
         let wanted = json!({"revisionHistoryLimit": 5 + ordinal});
         fleet.change(wanted).await;
         fleet.settled().await;
@@ -42,7 +42,7 @@ async fn ordered_pods_come_one_after_another_and_are_known_by_their_names() {
 
 /// Scenario 40.
 #[tokio::test]
-async fn a_quota_that_forbids_pods_is_told() {
+async fn a_quota_that_forbids_pods_is_reported() {
     let fleet = open(asked().await, "statefulset-quota", |set| set.replicas(0)).await;
     let quota = kit::builders::object("v1", "ResourceQuota", "pods")
         .in_namespace(&fleet.shop.namespace)
@@ -66,8 +66,9 @@ async fn a_quota_that_forbids_pods_is_told() {
     assert!(event.starts_with("create Pod web-0 in StatefulSet web failed error: "), "{event}");
     let output = fleet.explained().await;
     assert_eq!(output.status.code(), Some(2), "{}", output.stderr);
-    let is_told = |line: &str| line.contains("status: FailedCreatePod, ") && line.contains("exceeded quota");
-    assert!(output.stdout.lines().any(is_told), "{}", output.stdout);
+    let is_reported =
+        |line: &str| line.contains("status: FailedCreatePod, ") && line.contains("exceeded quota");
+    assert!(output.stdout.lines().any(is_reported), "{}", output.stdout);
     quota.patch(&json!({"spec": {"hard": {"pods": "9"}}})).await;
     allow("9").await;
     fleet.complete().await;

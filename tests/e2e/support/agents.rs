@@ -105,7 +105,7 @@ impl Watched {
         if changed {
             let path = format!("/apis/apps.kruise.io/v1beta1/nodeimages/{name}/status");
             let status = json!({"status": {"desired": succeeded, "imageStatuses": statuses}});
-            // A NodeImage that goes meanwhile needs no status.
+            // A NodeImage that is deleted meanwhile needs no status.
             call(client, "PATCH", &path, &status).await;
         }
     }

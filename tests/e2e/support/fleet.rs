@@ -126,7 +126,7 @@ impl Fleet {
         assert_eq!(code, 200, "{answer:#}");
     }
 
-    /// The workload, once the controller has looked at its newest spec and `holds` accepts it.
+    /// The workload, once the controller has reconciled its newest spec and `holds` accepts it.
     pub async fn observed(&self, what: &str, holds: impl Fn(&Value) -> bool) -> Value {
         wait_for(what, async || {
             let set = self.set.get().await.1;
@@ -136,7 +136,7 @@ impl Fleet {
         .await
     }
 
-    /// The status, once the newest spec was looked at and these fields hold.
+    /// The status, once the newest spec was reconciled and these fields hold.
     pub async fn status(&self, what: &str, fields: Value) -> Value {
         let fields = fields.as_object().unwrap();
         let set =
@@ -144,7 +144,7 @@ impl Fleet {
         set["status"].clone()
     }
 
-    /// The controller has looked at the newest spec, and done what it does at first.
+    /// The controller has reconciled the newest spec, and done what it does at first.
     pub async fn settled(&self) -> Value {
         self.status("the spec to be looked at", json!({})).await
     }
@@ -202,8 +202,8 @@ impl Fleet {
         self.pod(pod).patch(&json!({"metadata": {"annotations": {key: value.into()}}})).await;
     }
 
-    /// The controller has seen the Pods as they are now: whoever sees a later change of a Pod, which is unready for
-    /// a moment, has seen what came before.
+    /// The controller has observed the Pods as they are now: a watch that shows a later change of a Pod, which is
+    /// unready for a moment, has shown what came before.
     pub async fn pods_seen(&self) {
         let names = self.names().await;
         self.annotate(&names[0], fake_nodes::READY_AFTER, "never").await;

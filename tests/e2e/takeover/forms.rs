@@ -14,7 +14,7 @@ pub enum Form {
 impl Form {
     pub const ALL: [Self; 2] = [Self::Go, Self::Sparse];
 
-    /// A name that tells the form.
+    /// A name for the form.
     pub fn name(self, name: &str) -> String {
         format!("{name}-{}", if self == Self::Go { "go" } else { "sparse" })
     }

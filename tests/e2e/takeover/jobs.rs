@@ -16,7 +16,7 @@ const FINISHED_JOB: &str = "apps.kruise.io/deletion-protection";
 /// Pulled by the job, by the list of images, and long ago.
 pub const PULLED: [&str; 3] =
     ["registry.example.com/app", "registry.example.com/lib", "registry.example.com/done"];
-/// Pulled for whoever edits the NodeImage.
+/// Pulled for any user who edits the NodeImage.
 pub const EXTRA: &str = "registry.example.com/extra";
 
 /// Some seconds ago, in the form that objects have.
@@ -240,7 +240,7 @@ impl Place {
     }
 
     /// Under way: the agent has restarted the container, which is not back for long enough. Its spec can't be edited:
-    /// the agent goes on.
+    /// the agent continues.
     pub async fn container_recreate_request(&self) -> Subject {
         let pod = self.run(self.pod("restarted").label("app", "restarted").on_node(self.node(1)), &[]).await;
         let now = pod.get().await.1["status"]["containerStatuses"][0].take();

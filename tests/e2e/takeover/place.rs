@@ -225,7 +225,7 @@ pub fn newest(stored: &Stored) -> String {
     stored.in_version(if old { "v1alpha1" } else { "v1beta1" }).path
 }
 
-/// The newest spec was looked at.
+/// The newest spec was reconciled.
 pub fn is_observed(object: &Value) -> bool {
     object["status"]["observedGeneration"] == object["metadata"]["generation"]
 }

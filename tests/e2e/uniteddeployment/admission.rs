@@ -122,7 +122,7 @@ async fn places_of_subsets_stay_and_subsets_come_and_go() {
 }
 
 #[tokio::test]
-async fn both_versions_tell_the_same() {
+async fn both_versions_say_the_same() {
     let shop = Shop::open("united-versions").await;
     let mut flat: Value =
         manifest(&shop.namespace, "cloneSetTemplate", &json!([{"name": "a"}]), &json!({"replicas": 1}))

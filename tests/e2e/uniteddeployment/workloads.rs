@@ -189,8 +189,8 @@ async fn second_workloads_go_and_those_of_others_stay() {
 #[tokio::test]
 async fn its_workloads_and_revisions_go_with_it_unless_they_are_orphaned() {
     let server = &guarded().await.server;
-    // The garbage collector lets go only what its watch has told it of, and collects the rest. It watches CloneSets once
-    // the first ones go here, and knows of the workload in between when what was created later goes.
+    // The garbage collector releases only what its watch has reported, and collects the rest. It watches CloneSets once
+    // the first ones go here, and knows of the workload in between when what was created later is deleted.
     goes_with_all_it_owned(&Shop::open_on(server, "collected").await).await;
     let shop = Shop::open_on(server, "orphaned").await;
     let united = United::create(&shop, "cloneSetTemplate", named(&["a"]), json!({"replicas": 2})).await;

@@ -61,7 +61,7 @@ async fn scenario_35_pods_are_found_through_what_lies_between() {
         divided(&field, &field.pod_of(&group.object, &format!("worker-{number}"))).await;
     }
     field.placed(&[("a", 1), ("b", 1)]).await;
-    // They are counted: no record has to hold the place.
+    // They are counted: no record has to hold the slot.
     field.totals(&spread, &[("a", 1, 0), ("b", 1, -1)]).await;
     let status = spread.get().await.1["status"].clone();
     assert!(versioned(&status, IGNORED)[0]["creatingPods"].is_null(), "{status:#}");
@@ -79,7 +79,7 @@ async fn scenarios_7_and_33_a_share_of_a_custom_workload_follows_its_scale() {
     // Of the version only the group counts.
     let spread = field.divide(field.spread(("kubeflow.org/v9", kind.1), first("30%"))).await;
     field.totals(&spread, &[("a", 0, 0), ("b", 0, -1)]).await;
-    // Places are there before the controller has seen the number, and then it sees it.
+    // Slots are there before the controller has observed the number, and then it observes it.
     job.patch(&json!({"spec": {"size": 10}})).await;
     for number in 0..5 {
         field.create(field.pod_of(&job.object, &format!("worker-{number}"))).await;

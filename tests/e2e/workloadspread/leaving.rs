@@ -23,7 +23,7 @@ fn leaving<'v>(status: &'v Value, pod: &str) -> &'v Value {
 }
 
 #[tokio::test]
-async fn scenarios_21_23_and_37_a_deleted_pod_gives_its_place_back_at_once() {
+async fn scenarios_21_23_and_37_a_deleted_pod_gives_its_slot_back_at_once() {
     let (field, set, spread, pods) = full("ws-delete").await;
     let one = field.pod(name(&pods[0]));
     let before = spread.get().await.1;
@@ -33,7 +33,7 @@ async fn scenarios_21_23_and_37_a_deleted_pod_gives_its_place_back_at_once() {
     assert_eq!((dry.0, &dry.1["metadata"]["annotations"][MARK]), (201, &Value::Null));
     assert_eq!(spread.get().await.1["metadata"]["resourceVersion"], before["metadata"]["resourceVersion"]);
 
-    // The Pod stays while its finalizer does: its place is free nevertheless.
+    // The Pod stays while its finalizer does: its slot is free nevertheless.
     one.patch(&json!({"metadata": {"finalizers": ["example.com/hold"]}})).await;
     one.deleted().await;
     field.placed(&[("a", 3)]).await;

@@ -32,8 +32,8 @@ async fn scenarios_3_and_40_no_quota_is_exceeded_by_parallel_creations_through_t
         let admitted = admitted.map(async |(pod, program)| field.offered(program, pod).await);
         let subsets = join_all(admitted).await;
         let of = |name: &str| subsets.iter().filter(|subset| *subset == name).count() as i64;
-        assert_eq!(of("a") + of("b"), PODS as i64, "all have a place");
-        // One place is that of the Pod by which the replicas were asked.
+        assert_eq!(of("a") + of("b"), PODS as i64, "all have a slot");
+        // One slot is that of the Pod by which the replicas were asked.
         violations += (of("a") - (QUOTA - 1)).abs();
         let status = spread.get().await.1["status"].clone();
         let item = &versioned(&status, IGNORED)[0];

@@ -155,7 +155,7 @@ async fn scenario_20_a_stateful_set_is_divided_by_ordinals() {
 }
 
 #[tokio::test]
-async fn scenario_31_a_pod_without_a_place_is_left_alone() {
+async fn scenario_31_a_pod_without_a_slot_is_left_alone() {
     let field = Field::open("ws-full").await;
     let set = field.create(field.web(CLONESET).replicas(0)).await;
     let full = json!([{"name": "a", "maxReplicas": 1}, {"name": "b", "maxReplicas": 1}]);
@@ -193,7 +193,7 @@ async fn scenario_31_a_pod_without_a_place_is_left_alone() {
 }
 
 #[tokio::test]
-async fn scenario_32_finished_pods_of_a_job_free_their_place() {
+async fn scenario_32_finished_pods_of_a_job_free_their_slot() {
     let field = Field::open("ws-job").await;
     let target = ("batch/v1", "Job");
     let spread = field.divide(field.spread(target, first(2))).await;

@@ -41,7 +41,7 @@ async fn first_list(field: &Field, spread: &Stored, what: &str, holds: impl Fn(&
 }
 
 #[tokio::test]
-async fn scenario_44_a_clone_set_whose_pod_is_refused_has_its_place_back_at_once() {
+async fn scenario_44_a_clone_set_whose_pod_is_refused_has_its_slot_back_at_once() {
     let field = Field::open("ws-baseline").await;
     let set = field.create(field.web(CLONESET).replicas(0)).await;
     let spread = field.divide(field.spread(CLONESET, on_host_network())).await;
@@ -59,7 +59,7 @@ async fn scenario_44_a_clone_set_whose_pod_is_refused_has_its_place_back_at_once
     // A Pod without its record would have come into `b` at the second try.
     let refused = field.reported("CloneSet", "FailedCreate", 4).await;
     assert!(refused.iter().all(|note| note.contains("violates PodSecurity")), "{refused:#?}");
-    wait_within(Duration::from_secs(10), "the place to be free", async || {
+    wait_within(Duration::from_secs(10), "the slot to be free", async || {
         let status = spread.get().await.1["status"].clone();
         let a = &versioned(&status, IGNORED)[0];
         if a["creatingPods"].is_null() && a["missingReplicas"] == 1 { Ok(()) } else { Err(status) }
@@ -101,7 +101,7 @@ async fn scenario_45_where_a_subset_is_required_no_pod_comes_for_one_that_is_ref
     let says = |words: &str| refused.iter().any(|note| note.contains(words));
     assert!(says("violates PodSecurity \"restricted:latest\": runAsNonRoot != true"), "{refused:#?}");
     assert!(says("no subset of WorkloadSpread ws takes the Pod"), "{refused:#?}");
-    first_list(&field, &spread, "the place to be taken", |a| a["creatingPods"].is_object()).await;
+    first_list(&field, &spread, "the slot to be taken", |a| a["creatingPods"].is_object()).await;
 
     enforce(&field, "privileged").await;
     field.event("CreatePodFailed").await;
@@ -123,11 +123,11 @@ async fn scenario_46_a_pod_of_a_replica_set_comes_into_the_next_subset_for_one_t
     field.placed(&[("b", 1)]).await;
     let refused = field.reported("ReplicaSet", "FailedCreate", 1).await;
     assert!(refused.iter().all(|note| note.contains("violates PodSecurity")), "{refused:#?}");
-    first_list(&field, &spread, "the place to be taken", |a| {
+    first_list(&field, &spread, "the slot to be taken", |a| {
         a["creatingPods"].as_object().is_some_and(|pods| pods.len() == 1) && a["missingReplicas"] == 0
     })
     .await;
-    first_list(&field, &spread, "the place to be free", |a| {
+    first_list(&field, &spread, "the slot to be free", |a| {
         a["creatingPods"].is_null() && a["missingReplicas"] == 1
     })
     .await;

@@ -1,4 +1,4 @@
-//! The program ends while Pods are created, and another one goes on.
+//! The program ends while Pods are created, and another one continues.
 
 use super::*;
 
@@ -36,10 +36,10 @@ async fn scenario_40_after_a_restart_in_a_burst_the_status_is_right() {
 
     field.nudged(&set, PODS).await;
     field.ready(PODS).await;
-    // Places of Pods that were admitted and never came are free again after a while.
+    // Slots of Pods that were admitted and never came are free again after a while.
     let counts = field.counts().await;
     let of = |name: &str| counts.get(name).map_or(0, |count| *count as i64);
-    assert_eq!(of("a") + of("b"), PODS as i64, "all have a place: {counts:?}");
+    assert_eq!(of("a") + of("b"), PODS as i64, "all have a slot: {counts:?}");
     assert!(of("a") <= QUOTA, "{counts:?}");
     field.totals(&spread, &[("a", of("a"), QUOTA - of("a")), ("b", of("b"), -1)]).await;
     field

@@ -28,7 +28,7 @@ async fn scenario_41_a_deployment_gives_up_the_right_pods_by_costs_from_before()
 }
 
 #[tokio::test]
-async fn scenario_42_pods_that_go_as_soon_as_they_come_give_their_places_back() {
+async fn scenario_42_pods_that_go_as_soon_as_they_come_give_their_slots_back() {
     let field = Field::open("ws-restless").await;
     let set = field.create(field.web(CLONESET).replicas(0)).await;
     let subsets = json!([{"name": "a", "maxReplicas": 3}, {"name": "b", "maxReplicas": 1}]);

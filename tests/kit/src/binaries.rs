@@ -34,7 +34,7 @@ pub fn path(name: &str) -> PathBuf {
         .unwrap_or_else(|| built().join(name))
 }
 
-/// Tells the person in front of the terminal what is going on: unlike `eprintln!`, it is seen
+/// Shows the person at the terminal the progress: unlike `eprintln!`, it is visible
 /// while a test runs.
 pub(crate) fn announce(message: &str) {
     drop(writeln!(std::io::stderr(), "kit: {message}"));

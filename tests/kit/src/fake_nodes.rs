@@ -1,7 +1,7 @@
 //! Nodes without machines: Node objects whose kubelet is played by this program.
 //!
 //! Pods bound to them start, become ready, restart containers whose image changes and go away,
-//! as the status fields of the API server tell it. One watch and a bounded number of writes at a
+//! as the status fields of the API server say. One watch and a bounded number of writes at a
 //! time serve thousands of Pods.
 //!
 //! A Pod goes wrong on purpose by annotations, which may change while it runs; `NAME` is that of

@@ -1,4 +1,4 @@
-//! A container runtime without containers: it answers the calls of the CRI at a socket, as a test tells it to.
+//! A container runtime without containers: it answers the calls of the CRI at a socket, as a test configures it.
 
 use std::convert::Infallible;
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ use tokio::net::UnixListener;
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
-/// How a pull goes.
+/// How a pull behaves.
 #[derive(Clone, Debug)]
 pub enum Pull {
     /// The image comes.
@@ -77,7 +77,7 @@ impl State {
     }
 }
 
-/// A pull that goes on, until it is answered or cancelled.
+/// A pull that continues, until it is answered or cancelled.
 struct Open(Arc<Mutex<State>>);
 
 impl Drop for Open {

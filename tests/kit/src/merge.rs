@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 /// Merges a patch as the API server does with a strategic merge patch of the kinds that tests use: null
 /// removes a field, objects are merged, items of a list are merged with those of their `name` and `type`
-/// and else appended, any other value replaces what was there. Items that a patch names stand in its order.
+/// and else appended, any other value replaces what was there. Items that a patch names have its order.
 pub fn strategic_merge(target: &mut Value, patch: Value) {
     match patch {
         Value::Object(patch) => {

@@ -14,7 +14,7 @@ use tokio::task::JoinHandle;
 
 use crate::objects;
 
-/// Marks claims that were seen bound.
+/// Marks claims that were observed as bound.
 const SEEN_BOUND: &str = "kit.example.com/seen-bound";
 
 /// How volumes grow.
@@ -22,7 +22,7 @@ const SEEN_BOUND: &str = "kit.example.com/seen-bound";
 pub enum Expansion {
     /// As soon as it is asked for.
     AtOnce,
-    /// Never: the claim goes on asking.
+    /// Never: the claim continues asking.
     Never,
     /// The file system grows with the next Pod: until then the claim has condition `FileSystemResizePending`.
     WithNewPod,
@@ -106,7 +106,7 @@ impl Site {
     }
 
     /// Marks a claim that is bound. Once in many runs the scheduler misses that the claim of a Pod was bound, and would
-    /// look again after minutes: it looks at each change of the claim.
+    /// reconcile again after minutes: it handles each change of the claim.
     async fn mark(&self, claim: &Value) {
         let is_bound = text(claim, "/status/phase") == "Bound";
         if !is_bound || !claim["metadata"]["annotations"][SEEN_BOUND].is_null() {
@@ -129,7 +129,7 @@ impl Site {
                 "hostPath": {"path": self.directory.join(&volume_name), "type": "DirectoryOrCreate"}}});
         let volumes: Api<DynamicObject> =
             Api::all_with(self.client.clone(), &objects::kind("v1", "PersistentVolume"));
-        // Made by an earlier look at the claim.
+        // Made by an earlier reconcile of the claim.
         drop(volumes.create(&PostParams::default(), &serde_json::from_value(volume).unwrap()).await);
         let bound = Patch::Merge(json!({"spec": {"volumeName": volume_name}}));
         drop(self.claims(namespace).patch(name, &PatchParams::default(), &bound).await);
@@ -168,7 +168,7 @@ impl Site {
     async fn patch_status(&self, claim: &Value, status: &Value) {
         let (namespace, name) = (text(claim, "/metadata/namespace"), text(claim, "/metadata/name"));
         let patch = Patch::Merge(json!({"status": status}));
-        // A claim that has changed meanwhile is looked at again.
+        // A claim that has changed meanwhile is reconciled again.
         drop(self.claims(namespace).patch_status(name, &PatchParams::default(), &patch).await);
     }
 

@@ -51,7 +51,7 @@ async fn decided(client: &Client, namespace: &str, selector: &Value, is_placed: 
     .await;
 }
 
-/// Whether the scheduler found a node for a Pod, if it has looked at it.
+/// Whether the scheduler found a node for a Pod, if it has tried it.
 fn is_scheduled(pod: &Pod) -> Option<bool> {
     let conditions = pod.status.as_ref()?.conditions.as_ref()?;
     conditions.iter().find(|condition| condition.type_ == "PodScheduled").map(|found| found.status == "True")

@@ -1,4 +1,4 @@
-//! Waiting for conditions, with a deadline and a message that says what was seen last.
+//! Waiting for conditions, with a deadline and a message that says what was observed last.
 
 use std::fmt::Debug;
 use std::time::{Duration, Instant};
@@ -47,7 +47,7 @@ pub async fn wait_within<T, E: Debug>(
 /// Watches the object `name` until `condition` holds for it, and returns it.
 ///
 /// # Panics
-/// When `DEADLINE` passes; the message shows the object as last seen.
+/// When `DEADLINE` passes; the message shows the object as last observed.
 pub async fn wait_until<K>(api: &Api<K>, name: &str, what: &str, condition: impl Fn(&K) -> bool) -> K
 where
     K: kube::Resource + Clone + Debug + Send + DeserializeOwned + 'static,
@@ -56,7 +56,7 @@ where
     let seen = async {
         let config = watcher::Config::default().fields(&format!("metadata.name={name}"));
         let mut events = watcher(api.clone(), config).default_backoff().applied_objects().boxed();
-        // Errors are passed over: the watch goes on after its backoff.
+        // Errors are passed over: the watch continues after its backoff.
         while let Some(event) = events.next().await {
             match event {
                 Ok(object) if condition(&object) => return object,

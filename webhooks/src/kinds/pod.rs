@@ -94,7 +94,7 @@ async fn read_namespace(
     }
 }
 
-/// Decides the creation of a Pod as [`mutate`] does, and tells what every object that might concern it is to it.
+/// Decides the creation of a Pod as [`mutate`] does, and says what every object that might concern it is to it.
 pub(crate) async fn explain(
     admission: &Admission,
     pod: &str,

@@ -37,12 +37,12 @@ pub(crate) async fn validate(admission: &Admission, request: &Request<'_>, deadl
         options: request.options.map(RawValue::get),
         dry_run: request.dry_run.unwrap_or(false),
     };
-    let claims = match look(admission, &pod_request, None) {
+    let claims = match assessment(admission, &pod_request, None) {
         Assessment::NeedsPod => {
             // In a box, since only evictions ask.
             let lookup = Box::pin(admission.lookup.pod(&request.namespace, &request.name));
             match deadline.within("reading the Pod", lookup).await {
-                Ok(Ok(Some(pod))) => look(admission, &pod_request, Some(&pod)),
+                Ok(Ok(Some(pod))) => assessment(admission, &pod_request, Some(&pod)),
                 // The API server answers that there is none.
                 Ok(Ok(None)) => return Verdict::allow(),
                 Ok(Err(error)) => {
@@ -65,7 +65,7 @@ pub(crate) async fn validate(admission: &Admission, request: &Request<'_>, deadl
                     return verdict;
                 }
             }
-            if let Some((spread, claim)) = claims.place {
+            if let Some((spread, claim)) = claims.slot {
                 workloadspread::give_back(admission, &spread, claim, deadline).await;
             }
             let warning = change_without_effect(pod_request.old_object, pod_request.object, &admission.gates);
@@ -80,7 +80,7 @@ fn budgets(admission: &Admission) -> Option<Verdict> {
     if is_absent { None } else { admission.not_loaded(Watched::PodUnavailableBudget) }
 }
 
-fn look(admission: &Admission, request: &PodRequest<'_>, evicted: Option<&ObservedPod>) -> Assessment {
+fn assessment(admission: &Admission, request: &PodRequest<'_>, evicted: Option<&ObservedPod>) -> Assessment {
     assess(request, evicted, &admission.index.world(), &admission.gates)
 }
 
@@ -93,7 +93,7 @@ async fn owed(
 ) -> Box<Claims> {
     let (rules, now) = (Rules::new(&admission.gates), (admission.clock)().now);
     let is_free = |budget: &BudgetClaim| rules.foresee(&budget.watched, &budget.claim, now) == Foreseen::Free;
-    let takes_nothing = claims.place.is_none() && claims.budget.as_ref().is_none_or(is_free);
+    let takes_nothing = claims.slot.is_none() && claims.budget.as_ref().is_none_or(is_free);
     // That of an eviction, which shows none, has been read.
     let Some(shown) = request.old_object.filter(|_| !takes_nothing) else { return claims };
     let Ok(ObservedPod { metadata, .. }) = ObservedPod::read_metadata(shown.get()) else { return claims };
@@ -133,7 +133,7 @@ async fn take_unit(
     Verdict::Refuse(denial, Reason::Forbidden)
 }
 
-/// Counts, tells and writes down a refusal.
+/// Counts, records and logs a refusal.
 fn record(admission: &Admission, request: &Request<'_>, pod: &ObservedPod) {
     let namespace = if request.namespace.is_empty() { "default" } else { &*request.namespace };
     let owner = pod.controller();
@@ -143,7 +143,7 @@ fn record(admission: &Admission, request: &Request<'_>, pod: &ObservedPod) {
     let key = format!("{kind}_{namespace}_{name}");
     admission.metrics.disruptions_refused.count(&key, user_label);
     if let Some(refusals) = &admission.refusals {
-        refusals.tell(namespace, pod);
+        refusals.record(namespace, pod);
     }
     let entry = Entry { event: "PodUnavailableBudget", kind, namespace, name, user };
     if !admission.protection_log.record(&entry) {

@@ -97,8 +97,8 @@ async fn count(admission: &Admission, need: &Need, deadline: Deadline) -> Result
         }
         // The count settles for what it found when its own time ends, which must come first.
         Need::CustomResources(resources) => {
-            let patience = deadline.remaining().mul_f64(0.9);
-            let count = lookup.custom_resources(resources, patience);
+            let timeout = deadline.remaining().mul_f64(0.9);
+            let count = lookup.custom_resources(resources, timeout);
             deadline.within("counting custom resources", count).await
         }
     };

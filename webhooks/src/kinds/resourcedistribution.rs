@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_of_the_api_server_are_told_apart() {
+    fn refusals_of_the_api_server_are_distinguished() {
         let text = || "no".to_owned();
         for (code, reason, expected) in [
             (409, "AlreadyExists", DryRunResult::Accepted),

@@ -10,7 +10,7 @@ use informers::index::CacheState;
 use kinds::workload::resolved::ResolvedWorkload;
 use kinds::workloadspread::custom;
 use kinds::workloadspread::matching::Owners;
-use kinds::workloadspread::places::{Answer, Claim};
+use kinds::workloadspread::slots::{Answer, Claim};
 use kinds::workloadspread::spread::Spread;
 use kinds::workloadspread::step::{Choice, Placement, SlotRequest};
 use kinds::workloadspread::validation::{Context, review, target, trials};
@@ -150,7 +150,7 @@ async fn claim(
         Err(ReservationError::Late) => Err(Denial::new(504, ReservationError::Late.to_string())),
         Err(error) => {
             let name = spread.name();
-            Err(Denial::failed(format!("no place in WorkloadSpread {name} can be taken: {error}")))
+            Err(Denial::failed(format!("no slot in WorkloadSpread {name} can be taken: {error}")))
         }
     }
 }
@@ -189,7 +189,7 @@ async fn read_replicas(
     }
 }
 
-/// Notes that a Pod is to be deleted. What can't be noted is found by the controller when the Pod is gone: no Pod
+/// Notes that a Pod is to be deleted. What can't be noted is detected by the controller when the Pod is gone: no Pod
 /// stays because of it.
 pub(crate) async fn give_back(admission: &Admission, spread: &Spread, claim: Claim, deadline: Deadline) {
     let path = SPREADS.namespaced(spread.namespace()).name(spread.name());

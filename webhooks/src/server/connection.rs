@@ -187,7 +187,7 @@ impl<S: Serve> Http<S> {
     }
 
     /// HTTP/2 is left by GOAWAY, which loses nothing: requests that cross it are still answered. A caller
-    /// that connects while we drain gets its first request through before it is told.
+    /// that connects while we drain gets its first request through before it gets that message.
     async fn serve_two<I>(
         &self,
         stream: Held<I>,

@@ -20,7 +20,7 @@ use webhooks::server::Serve;
 
 use crate::support::{admission, create_pod, review};
 
-/// Announces so many bytes, or no number, and sends none; tells when it is asked for them.
+/// Announces so many bytes, or no number, and sends none; says when it is asked for them.
 struct Stalled {
     announced: Option<u64>,
     asked: Arc<Notify>,
@@ -172,7 +172,7 @@ async fn stalled_large_bodies_hold_up_no_honest_ones() {
         stalled[0].1.notified().await;
         let started = Instant::now();
         // Of another peer at once, of the same one after a while.
-        for (last, patience) in [(2, 0), (1, 9)] {
+        for (last, seconds) in [(2, 0), (1, 9)] {
             let mut honest = review(&create_pod(10));
             honest.resize(usize::try_from(announced).unwrap(), b' ');
             let response = peer(last).answer(post("/mutate-pod?timeout=30s", Full::from(honest))).await;
@@ -180,7 +180,7 @@ async fn stalled_large_bodies_hold_up_no_honest_ones() {
             let answer: Value = serde_json::from_slice(&answer).unwrap();
             assert_eq!(answer["response"]["allowed"], true, "{answer}");
             if sent < 4 << 20 {
-                assert!(started.elapsed() <= Duration::from_secs(patience), "{:?}", started.elapsed());
+                assert!(started.elapsed() <= Duration::from_secs(seconds), "{:?}", started.elapsed());
             }
         }
         for (call, _) in stalled {

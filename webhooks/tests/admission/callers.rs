@@ -99,7 +99,7 @@ async fn what_gates_switch_off_is_allowed_while_it_may_be_called() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_is_not_lost_that_comes_before_its_registration_is_seen() {
+async fn a_call_is_not_lost_that_comes_before_its_registration_is_observed() {
     let other = Segment::new(9);
     for called in [other.before("/mutate-pod"), "/mutate-pod".to_owned()] {
         let (tell, router) = answering("", callers(&[]));

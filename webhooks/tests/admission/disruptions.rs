@@ -141,7 +141,7 @@ async fn what_the_budget_does_not_hold_passes() {
     assert_eq!(ask(&updates, PATH, &update).await["status"]["code"], 403);
 }
 
-/// The API server, asked for the Pod, has it, has another one of its name, has none, or can't tell.
+/// The API server, asked for the Pod, has it, has another one of its name, has none, or can't answer.
 #[tokio::test]
 async fn only_a_pod_that_may_be_there_takes_a_unit() {
     let found = |uid: &str| (200, json!({"metadata": {"name": "web-0", "uid": uid}}).to_string());

@@ -253,7 +253,7 @@ async fn clients_that_send_no_body_take_no_call_from_others() {
     assert_eq!(status(&answer).0, 200);
 }
 
-/// A body of which nothing comes; tells when it is asked for.
+/// A body of which nothing comes; says when it is asked for.
 fn stalled(asked: Arc<Notify>) -> impl Stream<Item = Result<Bytes, Infallible>> + Send + 'static {
     stream::poll_fn(move |_| {
         asked.notify_one();

@@ -72,7 +72,7 @@ async fn no_name_leads_to_another_path() {
                 let is_escaped = name.contains('?') && asked.contains("x%3Fwatch%3Dtrue%26x");
                 assert!(known || is_escaped, "{path} with {name:?} asks for {asked}: {answer}");
             }
-            // What the API server says of our rights is not told.
+            // What the API server says of our rights is not shown.
             assert!(
                 name.contains('?') || !answer.to_string().contains("refused\""),
                 "{path} {name:?}: {answer}"

@@ -101,7 +101,7 @@ async fn scenarios_2_to_4_a_namespace_is_kept_by_what_is_active_in_it() {
 
 /// docs/behaviour/deletion-protection.md#warnings.
 #[tokio::test]
-async fn a_delete_that_passes_tells_what_it_leaves_behind() {
+async fn a_delete_that_passes_says_what_it_leaves_behind() {
     let manifests = [
         labelled("Service", "b", "front", "Always").to_string(),
         labelled("Service", "c", "front", "Always").to_string(),

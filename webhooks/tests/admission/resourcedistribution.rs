@@ -46,7 +46,7 @@ async fn without_the_gate_only_what_lies_beside_the_spec_can_change() {
 }
 
 #[tokio::test]
-async fn with_the_gate_the_rules_answer_with_code_422_and_status_writes_are_not_looked_at() {
+async fn with_the_gate_the_rules_answer_with_code_422_and_status_writes_are_not_checked() {
     let on = admission("ResourceDistributionGate=true", "");
     for path in PATHS {
         let pod = distribution("Pod", json!({}));

@@ -60,7 +60,7 @@ pub(crate) fn with_sidecar_sets(flags: &str, sidecar_sets: &[Value]) -> Admissio
 pub(crate) fn with_index(flags: &str, index: Index, lookup: Lookup) -> Admission {
     let gates = FeatureGates::parse(flags, "").unwrap();
     Admission {
-        spreads: Reservations::new(None, kinds::workloadspread::places::Places),
+        spreads: Reservations::new(None, kinds::workloadspread::slots::Slots),
         budgets: Reservations::new(None, Rules::new(&gates)),
         refusals: None,
         gates,

@@ -171,7 +171,7 @@ pub(crate) fn served() -> impl Serve {
     router(Arc::new(admission("", "")), Limits::default())
 }
 
-/// Answers at once on `/quick`, and on `/slow` once it is told to; says when a slow call arrived.
+/// Answers at once on `/quick`, and on `/slow` once the test asks for it; says when a slow call arrived.
 pub(crate) fn slow_router() -> (Router, Arc<Notify>, Arc<Notify>) {
     let (arrived, release) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let handles = (arrived.clone(), release.clone());
@@ -287,7 +287,7 @@ async fn a_drain_loses_no_call() {
     let drain = tokio::spawn(world.server.drain(Duration::from_secs(3), TIMEOUT));
     // GOAWAY closes what is idle.
     idle.closed().await;
-    // Whoever connects now is served, and told to go.
+    // A client that connects now is served, and asked to leave.
     let mut late = client.http2().await;
     assert_eq!(late.get("/quick").await, StatusCode::OK);
     late.closed().await;

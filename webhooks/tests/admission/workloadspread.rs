@@ -3,7 +3,7 @@
 use admission::world::{Watched, World};
 use cluster::reservation::Reservations;
 use informers::{Index, Lookup, files};
-use kinds::workloadspread::places::Places;
+use kinds::workloadspread::slots::Slots;
 use kit::double::{Objects, Requests, api_server};
 use serde_json::{Value, json};
 use webhooks::Admission;
@@ -79,7 +79,7 @@ async fn both_paths_validate_and_the_gate_shuts_them() {
 }
 
 #[tokio::test]
-async fn places_are_shown_without_an_api_server() {
+async fn slots_are_shown_without_an_api_server() {
     let limited = dividing(json!([{"name": "a", "maxReplicas": 0}, {"name": "b"}]), "");
     assert_eq!(subset(&created(&limited, &pod("5d4f")).await).as_deref(), Some("b"));
     let full = dividing(json!([{"name": "a", "maxReplicas": 0}]), "");
@@ -123,7 +123,7 @@ fn dividing_a_job(server: &Objects, subsets: Value, status: Value) -> (Admission
         "data": {"WorkloadSpread_Watch_Custom_Workload_WhiteList": LIST}});
     world.apply(Watched::ConfigMap, &map.to_string()).unwrap();
     let mut admission = with_index("", Index::fixed(world), Lookup::cluster(client.clone()));
-    admission.spreads = Reservations::new(Some(client), Places);
+    admission.spreads = Reservations::new(Some(client), Slots);
     (admission, requests)
 }
 
@@ -153,7 +153,7 @@ async fn scenario_7_a_share_of_a_custom_workload_is_one_of_its_scale() {
     };
     let (admission, _) = dividing_a_job(&server, half.clone(), json!({}));
     assert_eq!(placed(&admission).await, ["a", "a", "b"]);
-    // Where nothing tells the number, the status does.
+    // Where nothing else gives the number, the status does.
     server.remove(&format!("{JOB}/scale"));
     let counted = json!({"subsetStatuses": [{"name": "a", "replicas": 0, "missingReplicas": 1}, {"name": "b", "replicas": 0, "missingReplicas": -1}]});
     let (admission, _) = dividing_a_job(&server, half, counted);
@@ -181,7 +181,7 @@ fn noted(server: &Objects) -> Value {
 }
 
 #[tokio::test]
-async fn scenario_21_a_deletion_is_noted_with_the_place_that_it_frees() {
+async fn scenario_21_a_deletion_is_noted_with_the_slot_that_it_frees() {
     let server = Objects::default();
     let (admission, requests, request) = full(&server);
     server.put(POD, request["oldObject"].clone());
@@ -198,7 +198,7 @@ async fn scenario_21_a_deletion_is_noted_with_the_place_that_it_frees() {
 }
 
 #[tokio::test]
-async fn a_pod_that_is_not_there_frees_no_place() {
+async fn a_pod_that_is_not_there_frees_no_slot() {
     let server = Objects::default();
     let (admission, _, request) = full(&server);
     for other in [None, Some("u2")] {
@@ -213,7 +213,7 @@ async fn a_pod_that_is_not_there_frees_no_place() {
 }
 
 #[tokio::test]
-async fn an_owner_is_read_where_its_name_does_not_tell() {
+async fn an_owner_is_read_where_its_name_does_not_suffice() {
     let subsets = json!([{"name": "a"}]);
     let answer = created(&dividing(subsets.clone(), ""), &pod("other")).await;
     assert_eq!((&answer["allowed"], &answer["status"]["code"]), (&json!(false), &json!(500)), "{answer}");

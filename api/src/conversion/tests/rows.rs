@@ -127,7 +127,7 @@ fn cloneset_annotations_become_pre_download_fields() {
     );
     assert_eq!(beta["metadata"]["annotations"][format!("{prefix}timeout-seconds")], "77");
     assert_eq!(flip(&beta), alpha);
-    // Edits in v1beta1 win: one field changes, one goes.
+    // Edits in v1beta1 win: one field changes, one is removed.
     beta["spec"]["updateStrategy"]["rollingUpdate"]["inPlaceUpdateStrategy"] =
         json!({"imagePreDownloadParallelism": 3});
     let alpha = flip(&beta);

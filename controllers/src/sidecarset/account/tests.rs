@@ -5,6 +5,7 @@ use crate::workload::store::follow::Sink;
 use cluster::queue;
 use cluster::triggers::forward;
 use serde_json::{Value, json};
+use std::future::ready;
 use std::sync::atomic::{AtomicU16, Ordering};
 use tokio::task::{JoinHandle, yield_now};
 use tokio::time::sleep;
@@ -49,10 +50,10 @@ impl Desk {
         accounts.memory.try_lock().unwrap().evictions = begun();
         sender.send(Key::Records).unwrap();
         let changes = forward(site.controller.sets.subscribe(), sender, of_set);
-        let (event_sender, _told) = cluster::event_sender::event_sender("Reconcile");
+        let (event_sender, _events) = cluster::event_sender::event_sender("Reconcile");
         let kept = accounts.clone();
         let queue = tokio::spawn(async move {
-            let work = queue::run(SETTINGS, &metrics.queues, &event_sender, keys, kept);
+            let work = queue::run(SETTINGS, &metrics.queues, &event_sender, ready(()), keys, kept);
             tokio::join!(work, changes);
         });
         Self { accounts, queue }
@@ -130,7 +131,7 @@ async fn an_account_is_written_once_and_again_only_when_it_changes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_missed_pod_is_told_of_once_naming_both() {
+async fn every_missed_pod_is_reported_once_naming_both() {
     let site = Site::open(&watched(None), [missed_pod("a"), missed_pod("b")], |_| None);
     site.reconcile().await.unwrap();
     Desk::open(&site);
@@ -206,7 +207,7 @@ async fn missed_pods_are_evicted_only_where_that_is_wanted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_eviction_that_a_budget_refuses_is_told_of_and_others_are_tried() {
+async fn an_eviction_that_a_budget_refuses_is_reported_and_others_are_tried() {
     let budget = "Cannot evict pod as it would violate the pod's disruption budget.";
     let code = Arc::new(AtomicU16::new(429));
     let refuse = code.clone();
@@ -252,7 +253,7 @@ async fn a_pod_whose_budget_has_nothing_left_is_evicted_when_it_has() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_event_that_was_not_written_is_told_again() {
+async fn an_event_that_was_not_written_is_reported_again() {
     let code = Arc::new(AtomicU16::new(500));
     let answered = code.clone();
     let site = Site::open(&watched(None), [missed_pod("a"), missed_pod("b")], move |request| {
@@ -336,7 +337,7 @@ async fn a_pod_that_is_evicted_for_one_sidecarset_is_away_for_the_other() {
     desk.register();
     seconds(3).await;
     seconds(20).await;
-    // Another one comes with the sidecars of both; then the next one goes.
+    // Another one comes with the sidecars of both; then the next one is evicted.
     for (evicted, come) in [("a", "c"), ("b", "d")] {
         let evictions = site.with("/eviction ");
         let last = evictions.last().unwrap();

@@ -147,7 +147,7 @@ async fn a_target_that_may_not_be_read_or_is_not_served_is_not_one_that_is_gone(
     for (api_version, kind) in
         [("example.com/v1", "Secret"), ("example.com/v1", "Unknown"), ("gone.io/v1", "Gone")]
     {
-        // Among the owners of Pods it stops nothing, whoever asks first.
+        // Among the owners of Pods it stops nothing, in whichever order they are asked.
         let owner = serde_json::from_value(owner(api_version, kind, "x")).unwrap();
         assert_eq!(finder.behind(&client, "shop", &owner).await.unwrap(), None);
         requests.lock().unwrap().clear();

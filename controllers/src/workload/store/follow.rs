@@ -115,10 +115,10 @@ impl<T: Kept> Store<T> {
     }
 
     /// Takes in the answer to a deletion of ours: the object as it ends where something holds it, else it is gone.
-    pub(crate) fn ended(&self, namespace: &str, seen: &ObjectVersion, ending: Option<T>) {
+    pub(crate) fn ended(&self, namespace: &str, observed: &ObjectVersion, ending: Option<T>) {
         match ending {
             Some(ending) => self.written(ending),
-            None => self.deleted(&(namespace.to_owned(), seen.name.clone()), &seen.resource_version),
+            None => self.deleted(&(namespace.to_owned(), observed.name.clone()), &observed.resource_version),
         }
     }
 }

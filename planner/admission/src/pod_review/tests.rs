@@ -230,7 +230,7 @@ fn a_namespace_that_is_not_known_is_asked_for_once_it_matters() {
 }
 
 #[test]
-fn explain_tells_every_reason_and_decides_as_mutate_does() {
+fn explain_says_every_reason_and_decides_as_mutate_does() {
     let agent = json!([{"name": "agent"}]);
     let cluster = Cluster::new()
         .set("base", json!({"containers": agent}))

@@ -41,7 +41,7 @@ pub(super) struct Webhook {
     timeout_seconds: i32,
 }
 
-/// Which requests come, told by an expression.
+/// Which requests come, as an expression.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 struct MatchCondition {
     name: String,

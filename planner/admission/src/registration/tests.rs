@@ -328,7 +328,7 @@ fn sharp_edge_8_an_entry_of_another_name_for_a_served_path_is_kept_and_remembere
     assert_eq!(kept["clientConfig"]["caBundle"], "QQ==");
     assert_eq!(kept["futureField"], json!(1.5));
 
-    // Its gate goes off and on again: it comes back from the annotation.
+    // Its gate is switched off and on again: it comes back from the annotation.
     let off = Server { gates: server.gates.clone().with(Feature::PodWebhook, false), ..Server::new() };
     let without = off.apply(MUTATING, &after);
     assert!(!names(&without).contains(&"mine.example.com".to_owned()));
@@ -387,7 +387,7 @@ fn older_releases_find_their_own_paths_in_the_template() {
         assert!(
             !known.iter().any(|name| ["mpod-v1alpha1.kb.io", "vephemeraljobs-v1alpha1.kb.io"].contains(name))
         );
-        // What such a release registered goes again, and is remembered no more than once.
+        // What such a release registered is removed again, and is remembered no more than once.
         older["clientConfig"]["caBundle"] = json!("QQ==");
         let registered = change(&live, |live| live["webhooks"].as_array_mut().unwrap().push(older));
         assert_eq!(server.apply(kind, &registered), live);
@@ -503,7 +503,7 @@ fn a_host_that_is_an_ipv6_address_is_bracketed() {
 }
 
 /// docs/behaviour/api-and-registration.md#choices-of-users: each choice changes its fields of its entries, is
-/// visible, and goes without a trace.
+/// visible, and is removed without a trace.
 #[test]
 fn each_choice_of_users_changes_its_entries_and_nothing_else() {
     let server = Server::new();

@@ -20,11 +20,11 @@ struct Replica {
     at: At,
     served: Option<Leaf>,
     memory: Option<Stored>,
-    /// The Service routes to it: it has seen its certificate published once.
+    /// The Service routes to it: it has observed its certificate published once.
     ready: bool,
     /// The API server has accepted its certificate since.
     accepted: bool,
-    /// The bundle that it saw published everywhere, and whether the API server has seen that too. The time of
+    /// The bundle that it saw published everywhere, and whether the API server has observed that too. The time of
     /// uptake is over then at the earliest.
     published: Option<(Bundle, bool)>,
 }
@@ -130,7 +130,7 @@ impl State {
         all
     }
 
-    /// Whether the API server has seen every change.
+    /// Whether the API server has observed every change.
     fn is_seen(&self) -> bool {
         self.believed == self.objects[OBJECTS - 1]
     }
@@ -259,7 +259,7 @@ impl State {
     }
 }
 
-/// Visits every reachable state; returns how many there are. Which are known is told by their hashes: there are
+/// Visits every reachable state; returns how many there are. Their hashes say which are known: there are
 /// millions, of which two have the same of 64 bits once in a million runs.
 fn explore(start: State) -> usize {
     let hashes = BuildHasherDefault::<DefaultHasher>::default();

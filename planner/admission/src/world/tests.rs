@@ -79,7 +79,7 @@ fn changes_and_deletions_are_followed() {
 }
 
 #[test]
-fn a_poisoned_object_is_told_and_hides_no_other() {
+fn a_poisoned_object_is_reported_and_hides_no_other() {
     let mut world = world();
     let good = set("good", json!({"matchLabels": {"app": "web"}}), Value::Null);
     world.apply(Watched::SidecarSet, &good).unwrap();

@@ -30,7 +30,7 @@ fn three() -> Vec<Hooked> {
     vec![hooked("log", &["main"], 4), hooked("envoy", &["main", "log"], 2)]
 }
 
-/// The containers that are told something, and the last argument.
+/// The containers that get a message, and the last argument.
 fn shown(marks: &[Mark]) -> Vec<(&str, &str)> {
     marks.iter().map(|mark| (mark.container.as_str(), mark.command.last().unwrap().as_str())).collect()
 }
@@ -113,7 +113,7 @@ fn a_shorter_time_counts_and_a_longer_one_does_not() {
     assert_eq!(end.step(&all, seconds(1)), Step::default());
     end.shorten(seconds(9), seconds(1));
     assert_eq!(shown(&end.step(&all, seconds(1)).holds), [("log", "--remaining-ms=4000")]);
-    // What one is being told is not its time any more.
+    // The message that is being delivered is not its time any more.
     end.held("envoy", true, seconds(1));
     assert_eq!(shown(&end.step(&all, seconds(1)).holds), [("envoy", "--remaining-ms=6000")]);
     assert!(end.step(&runs(&["main"]), seconds(1)).is_over, "nobody waits any more");
@@ -176,7 +176,7 @@ struct Course {
     /// By name: its value, and how many steps it needs after it was asked to stop.
     containers: BTreeMap<String, (usize, u64)>,
     plan: Vec<Hooked>,
-    /// Until when each hook waits, as it was told.
+    /// Until when each hook waits, by its last message.
     held: BTreeMap<String, Duration>,
     /// When each container was asked to stop.
     asked: BTreeMap<String, u64>,
@@ -240,7 +240,7 @@ impl Course {
 
 proptest! {
     /// Whatever containers need, and whenever the agent starts again: none is let go while one of a lower value runs
-    /// unless its time to wait is over, and all is told in the end.
+    /// unless its time to wait is over, and all messages are delivered in the end.
     #[test]
     fn no_container_ends_before_its_turn(
         containers in prop::collection::vec((0..4_usize, 0..400_u64), 1..6),
@@ -258,11 +258,11 @@ proptest! {
                 (end, is_over) = (None, false);
             }
             let is_down = step >= down && step < down + down_for;
-            let seen = course.running(step);
+            let observed = course.running(step);
             if !is_down && !is_over {
                 let new = || End::new(course.plan.clone(), GRACE.saturating_sub(at(step)), at(step));
                 let end = end.get_or_insert_with(new);
-                let found = end.step(&seen, at(step));
+                let found = end.step(&observed, at(step));
                 for mark in &found.holds {
                     let succeeded = fails.next() != Some(true);
                     end.held(&mark.container, succeeded, at(step));

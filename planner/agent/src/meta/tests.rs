@@ -39,7 +39,7 @@ fn running(id: &str, restarts: &str) -> RuntimeContainer {
     }
 }
 
-/// What is told once the container has printed its variables.
+/// What is reported once the container has printed its variables.
 fn reported(
     pod: &ObservedPod,
     containers: &[RuntimeContainer],
@@ -67,7 +67,7 @@ fn shows(value: &str) -> u32 {
 }
 
 #[test]
-fn a_container_is_told_once_in_the_form_of_the_reference() {
+fn a_container_is_reported_once_in_the_form_of_the_reference() {
     let first = observed(&pod("a", None, "True"));
     let printed = "PATH=/bin\nL=a\nX=L=b\n";
     let (text, restarts) = reported(&first, &[running("1", "2")], printed);
@@ -113,7 +113,7 @@ fn only_an_update_restarts_what_shows_old_labels() {
 }
 
 #[test]
-fn pods_are_looked_at_where_there_may_be_something_to_tell() {
+fn pods_are_examined_where_there_may_be_something_to_report() {
     let reported = entry("1", 0, shows("a"));
     let bare = observed(&pod("a", None, "True"));
     let known = observed(&pod("a", Some(&reported), "True"));

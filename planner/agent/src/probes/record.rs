@@ -39,7 +39,7 @@ impl Record {
         }
     }
 
-    /// What the status tells, if it is a result of this container: one that was found after the container started.
+    /// What the status says, if it is a result of this container: one that was found after the container started.
     pub(super) fn reported(reported: &ProbeState, container: &str, started: Timestamp) -> Option<Self> {
         let probed = reported.last_probe_time.clone()?;
         let is_of_container = started.as_second() < probed.timestamp()?.as_second();

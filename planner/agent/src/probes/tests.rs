@@ -241,7 +241,7 @@ fn probes_of_one_container_do_not_disturb_each_other_and_what_leaves_is_forgotte
 }
 
 #[test]
-fn the_next_process_goes_on_with_what_was_told_of_the_same_container() {
+fn the_next_process_goes_on_with_what_was_reported_of_the_same_container() {
     let mut site = Site::new(node(&[("a#b", check())]));
     site.finds("c-1", says(true, "yes"), 10);
     site.write();
@@ -257,7 +257,7 @@ fn the_next_process_goes_on_with_what_was_told_of_the_same_container() {
 }
 
 #[test]
-fn what_stays_the_same_is_told_again_after_a_while() {
+fn what_stays_the_same_is_reported_again_after_a_while() {
     let mut site = Site::new(node(&[("a#b", check())]));
     site.finds("c-1", says(true, "yes"), 10);
     site.write();
@@ -314,7 +314,7 @@ proptest! {
     /// Whatever is found, and however seldom it is written: the state is that of the last runs that agreed, in the
     /// newest container; an Event reports a change alone; and no result is older than its container.
     #[test]
-    fn the_status_tells_what_the_last_runs_of_the_container_agreed_on(
+    fn the_status_says_what_the_last_runs_of_the_container_agreed_on(
         successes in 1..4_u32,
         failures in 1..4_u32,
         steps in prop::collection::vec((0..8_u8, any::<bool>()), 1..60),

@@ -39,7 +39,7 @@ fn written(tasks: &Tasks, node: &NodeImage) -> NodeImage {
 }
 
 #[test]
-fn a_task_is_started_once_and_its_end_is_told() {
+fn a_task_is_started_once_and_its_end_is_reported() {
     let mut tasks = Tasks::default();
     let node = node(&images(&[("1", 3)]), &json!({}));
     assert_eq!(tasks.follow(Some(&node)), [Step::Start(1, key("1"))]);
@@ -113,7 +113,7 @@ fn a_wrong_status_is_written_again() {
 }
 
 #[test]
-fn ends_are_told_sooner_than_beginnings_and_messages_are_short() {
+fn ends_are_reported_sooner_than_beginnings_and_messages_are_short() {
     let mut tasks = Tasks::default();
     let node = node(&images(&[("1", 0)]), &json!({}));
     tasks.follow(Some(&node));
@@ -186,7 +186,7 @@ fn a_new_round_of_an_image_that_came_with_credentials_says_so_until_it_ends() {
 }
 
 proptest! {
-    /// Whatever is asked for, told and written in whatever order: there is one worker for each open task, and one
+    /// Whatever is requested, reported and written in whatever order: there is one worker for each open task, and one
     /// write leaves nothing to write.
     #[test]
     fn every_open_task_has_one_worker(steps in prop::collection::vec((0..6_u8, 0..3_usize, 0..3_i64), 1..60)) {

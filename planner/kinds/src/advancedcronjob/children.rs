@@ -91,7 +91,7 @@ pub struct Child {
     pub resource_version: Box<str>,
     /// Name and UID of its AdvancedCronJob.
     pub owner: (Box<str>, Box<str>),
-    /// The tick that it was created for; `None` where that can't be told.
+    /// The tick that it was created for; `None` where that is not known.
     pub scheduled_at: Option<Timestamp>,
     /// When it began.
     pub started: Option<Timestamp>,
@@ -155,8 +155,8 @@ impl Child {
         self.progress == Progress::Active
     }
 
-    /// The state that was looked at.
-    pub(super) fn seen(&self) -> ObjectVersion {
+    /// The state that was observed.
+    pub(super) fn observed(&self) -> ObjectVersion {
         ObjectVersion {
             name: self.name.to_string(),
             uid: self.uid.to_string(),

@@ -1,4 +1,4 @@
-//! When the next run is, and why the last tick was not run, as `kutter explain` tells it.
+//! When the next run is, and why the last tick was not run, as `kutter explain` prints it.
 
 use api::kinds::advancedcronjob::AdvancedCronJob;
 use jiff::Timestamp;
@@ -11,7 +11,7 @@ use super::plan::{asked, last_run, sorted};
 use super::runs::TickOutcome;
 use super::schedule_of;
 
-/// What there is to tell.
+/// What there is to report.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Explanation {
@@ -31,7 +31,7 @@ pub struct Explanation {
     pub problem: Option<String>,
 }
 
-/// Explains an AdvancedCronJob. `process` is the zone of the controller's process, in which times are told.
+/// Explains an AdvancedCronJob. `process` is the zone of the controller's process, in which times are printed.
 pub fn explain(
     cron_job: &AdvancedCronJob,
     children: &[&Child],
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn what_keeps_a_tick_from_its_run_is_told() {
+    fn what_keeps_a_tick_from_its_run_is_reported() {
         let child = json!({"metadata": {"name": "report-1772445600", "namespace": "shop", "uid": "c",
             "annotations": {"apps.kruise.io/scheduled-at": "2026-03-02T10:05:00Z"},
             "ownerReferences": [{"apiVersion": "apps.kruise.io/v1beta1", "kind": "AdvancedCronJob",

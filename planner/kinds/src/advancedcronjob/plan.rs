@@ -27,7 +27,7 @@ mod tests;
 
 /// How far ahead a clock may be: runs of later ticks are not believed.
 const SKEW: SignedDuration = SignedDuration::from_mins(10);
-/// The longest time without a look at the clock, which may have been set meanwhile.
+/// The longest time without reading the clock, which may have been set meanwhile.
 const LONGEST: Duration = Duration::from_secs(600);
 
 /// What to do, in this order.
@@ -39,11 +39,11 @@ pub struct Plan {
     pub completed: Vec<Event>,
     /// Finished children to delete, more than are to be kept.
     pub history: Vec<ObjectVersion>,
-    /// Events to record if they were not recorded by the last plan: they tell what continues.
+    /// Events to record if they were not recorded by the last plan: they say what continues.
     pub notes: Vec<Event>,
     /// The run to start.
     pub run: Option<Run>,
-    /// When to look again, even if nothing changes.
+    /// When to reconcile again, even if nothing changes.
     pub again: Option<Duration>,
 }
 
@@ -66,7 +66,7 @@ pub fn plan(cron_job: &AdvancedCronJob, children: &[&Child], process: &TimeZone,
     plan_after(None, cron_job, children, process, now)
 }
 
-/// Plans after the run of tick `started`, of which neither the status nor a child needs to tell yet.
+/// Plans after the run of tick `started`, which neither the status nor a child needs to show yet.
 pub fn plan_after(
     started: Option<Timestamp>,
     cron_job: &AdvancedCronJob,
@@ -81,8 +81,8 @@ pub fn plan_after(
     let mut plan = Plan::default();
     if differs(&status, &cron_job.status) {
         let metadata = &cron_job.metadata;
-        let seen = (metadata.uid.as_str(), metadata.resource_version.as_str());
-        plan.status = Some(merge_patch(seen, &cron_job.status, &status, &[]));
+        let observed = (metadata.uid.as_str(), metadata.resource_version.as_str());
+        plan.status = Some(merge_patch(observed, &cron_job.status, &status, &[]));
         plan.completed = completed(&cron_job.status.active, &children);
     }
     if cron_job.metadata.deletion_timestamp.is_some() {
@@ -169,7 +169,7 @@ fn start(
                 // What is being deleted already is not deleted again.
                 let replaced = children.iter().filter(|child| child.is_active() && !child.deleting);
                 let replaces = policy(&cron_job.spec) == ConcurrencyPolicy::Replace;
-                let replaced = replaced.filter(|_| replaces).map(|child| child.seen()).collect();
+                let replaced = replaced.filter(|_| replaces).map(|child| child.observed()).collect();
                 plan.run = Some(Run { tick, name: name(cron_job, tick), json, replaced });
             }
             Err(problem) => {
@@ -189,7 +189,7 @@ pub(super) fn sorted<'c>(cron_job: &AdvancedCronJob, children: &[&'c Child]) -> 
 }
 
 /// The tick of the last run. What the status says holds, whether its child is there still or not; a child that claims to be
-/// of a time far ahead tells nothing.
+/// of a time far ahead is ignored.
 pub(super) fn last_run(cron_job: &AdvancedCronJob, children: &[&Child], now: Timestamp) -> Option<Timestamp> {
     let stored = cron_job.status.last_schedule_time.as_ref().and_then(Time::timestamp);
     let latest = now.saturating_add(SKEW).unwrap_or(Timestamp::MAX);
@@ -210,7 +210,7 @@ fn status(
     Status { active: active.collect(), last_schedule_time, kind: kind.kind().to_owned() }
 }
 
-/// Whether the status is to be written: that a child has changed is no reason, that is to be seen on the child.
+/// Whether the status is to be written: a changed child is no reason, since the child shows that itself.
 fn differs(new: &Status, old: &Status) -> bool {
     let essence = |status: &Status| {
         let mut status = status.clone();
@@ -248,7 +248,7 @@ fn history(cron_job: &AdvancedCronJob, children: &[&Child]) -> Vec<ObjectVersion
         let mut finished: Vec<&&Child> = finished.collect();
         finished.sort_by_key(|child| child.started);
         finished.truncate(finished.len().saturating_sub(limit));
-        Some(finished.into_iter().map(|child| child.seen()))
+        Some(finished.into_iter().map(|child| child.observed()))
     });
     surplus.flatten().collect()
 }

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! A tick is a moment at which the schedule comes due, a whole second. How much work a question is does not depend on
-//! how many ticks lie between: a schedule of each minute that was not looked at for a year is as cheap as another one.
+//! how many ticks lie between: a schedule of each minute that was not evaluated for a year is as cheap as another one.
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;

@@ -1,10 +1,10 @@
-//! Which changes are looked at (docs/behaviour/advancedcronjob.md#what-starts-a-look).
+//! Which changes start a reconcile (docs/behaviour/advancedcronjob.md#what-starts-a-reconcile).
 
 use api::kinds::advancedcronjob::AdvancedCronJob;
 
 use super::children::Child;
 
-/// Whether an AdvancedCronJob that has changed is to be looked at: it is new, is gone, or says something else.
+/// Whether an AdvancedCronJob that has changed is to be reconciled: it is new, is gone, or says something else.
 pub fn of_cron_job(old: Option<&AdvancedCronJob>, new: Option<&AdvancedCronJob>) -> bool {
     let said = |cron_job: &AdvancedCronJob| {
         let metadata = &cron_job.metadata;

@@ -17,7 +17,7 @@ pub(super) struct Turn {
     pub(super) goes_on: bool,
     /// It has failed before.
     pub(super) has_failed: bool,
-    /// When to look again.
+    /// When to reconcile again.
     pub(super) again: Option<Timestamp>,
 }
 

@@ -218,7 +218,7 @@ fn a_pod_that_ended_because_it_was_deleted_has_not_come_to_its_end() {
     fleet.phase("n2", "Succeeded");
     fleet.phase("n1", "Failed");
     let name = fleet.name(0);
-    fleet.pod_mut(&name).metadata.deletion_timestamp = Some(jiff::Timestamp::UNIX_EPOCH);
+    fleet.pod_mut(&name).metadata.deletion_timestamp = Some(jiff::Timestamp::UNIX_EPOCH.into());
     fleet.step();
     assert_eq!((fleet.status().phase.as_str(), fleet.status().failed), ("running", Some(0)));
     fleet.remove(&name);
@@ -311,7 +311,7 @@ fn a_pod_on_a_node_that_has_left_keeps_no_job_from_its_end() {
 }
 
 #[test]
-fn a_second_pod_on_a_node_is_told_of() {
+fn a_second_pod_on_a_node_is_reported() {
     let mut fleet = Fleet::job(1, json!({}));
     fleet.step();
     let mut second = (*fleet.pods[0]).clone();
@@ -323,7 +323,7 @@ fn a_second_pod_on_a_node_is_told_of() {
 }
 
 #[test]
-fn a_parallelism_that_can_not_be_read_is_told_once_there_is_a_node() {
+fn a_parallelism_that_can_not_be_read_is_reported_once_there_is_a_node() {
     let mut fleet = Fleet::job(0, json!({"parallelism": "many"}));
     assert_eq!(fleet.plan().problems.scale, None);
     fleet.node("n1", json!({}));
@@ -332,7 +332,7 @@ fn a_parallelism_that_can_not_be_read_is_told_once_there_is_a_node() {
 }
 
 #[test]
-fn too_many_pods_are_told_of_only_where_others_are_to_come() {
+fn too_many_pods_are_reported_only_where_others_are_to_come() {
     let mut fleet = Fleet::job(2, json!({}));
     fleet.step();
     fleet.edit(json!({"spec": {"parallelism": 1}}));

@@ -156,7 +156,7 @@ impl<'a> Working<'a> {
 }
 
 fn classify(pod: &ObservedPod, restart_limit: i32) -> Class {
-    // The kubelet writes how a Pod ended that it was told to stop, and only then is it gone: that is no end of its own.
+    // The kubelet writes how a Pod ended that is being deleted, and only then is it gone: that is no end of its own.
     if pod.metadata.deletion_timestamp.is_some() {
         return Class::Ending;
     }

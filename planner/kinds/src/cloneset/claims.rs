@@ -20,15 +20,15 @@ use values::moment::Random;
 #[cfg(test)]
 mod tests;
 
-/// On a claim that could be reused: the UID of the Pod that the CloneSet deletes and with which it goes. It is
-/// written before the Pod is deleted: afterwards nobody could tell who did that.
+/// On a claim that could be reused: the UID of the Pod that the CloneSet deletes, with which the claim is deleted. It
+/// is written before the Pod is deleted: afterwards nobody could know who did that.
 const DELETED_WITH: &str = "kutter.io/deleted-with";
 
 fn deleted_with(claim: &Claim) -> Option<&str> {
     claim.metadata.annotations.get(DELETED_WITH)
 }
 
-/// Lets the claim go with the Pod, whoever deletes that, or no more.
+/// Has the claim deleted with the Pod, by any client, or no more.
 fn mark(claim: &Claim, pod: &str, uid: Option<&str>) -> Action {
     let claim = ObjectVersion::of(&claim.metadata);
     let patch = json!({"metadata": {
@@ -157,10 +157,10 @@ pub(super) fn cleanup(
             continue;
         }
         for claim in claims.iter().filter(|claim| !reuse || deleted_with(claim).is_some()) {
-            let seen = ObjectVersion::of(&claim.metadata);
+            let observed = ObjectVersion::of(&claim.metadata);
             actions.push(match taken.inactive.get(id) {
-                None => Action::DeleteClaim(seen),
-                Some(pod) => hand_over(seen, pod, &set.metadata.uid),
+                None => Action::DeleteClaim(observed),
+                Some(pod) => hand_over(observed, pod, &set.metadata.uid),
             });
         }
     }

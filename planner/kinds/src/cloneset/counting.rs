@@ -219,7 +219,7 @@ impl Question {
         let deletes = specified > 0 || down > 0;
         let ready = max_unavailable + pods - replicas - unavailable - leaving_broken;
         // The side that is being left is the one that has the larger surplus. Named Pods are in it: those that are
-        // recreated there are named. Without a partition no Pod goes back; where it keeps all Pods, all new ones do.
+        // recreated there are named. Without a partition no Pod returns; where it keeps all Pods, all new ones do.
         let goes_back = self.rollback && partition > 0 && (new_all > old_all || partition >= replicas);
         let (left, target) = if goes_back { (new, old) } else { (old, new) };
         let proven = ready + left.waiting;

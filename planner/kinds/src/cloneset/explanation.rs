@@ -1,4 +1,4 @@
-//! What stands in the way of a CloneSet: which Pods block, which budget is used up, what would clear it
+//! What blocks a CloneSet: which Pods block, which budget is used up, what would clear it
 //! ([`crate::workload::explanation`]).
 
 use std::collections::BTreeSet;
@@ -60,7 +60,8 @@ fn claim_in_use(working: &Working<'_>, waiting: usize) -> Blocker {
     };
     let names: BTreeSet<&str> = ending().map(|(name, _)| name).collect();
     let names: Vec<&str> = names.into_iter().take(NAMED).collect();
-    let (first, since) = (names.first().copied().unwrap_or_default(), ending().map(|(_, since)| since).min());
+    let (first, since) =
+        (names.first().copied().unwrap_or_default(), ending().map(|(_, since)| since).min().map(Into::into));
     let names = names.join(", ");
     let message = format!("is ending; {waiting} Pods wait for the names of Pods that are ending: {names}");
     let remedy = "their claims are reused once those are gone; on a lost node delete them by force";

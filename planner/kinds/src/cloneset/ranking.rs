@@ -28,7 +28,7 @@ pub(super) struct Topology<'a> {
     pub(super) costs: &'a Costs,
 }
 
-/// The positions in `candidates`, the first to delete first. Pods that no rule tells apart go by name.
+/// The positions in `candidates`, the first to delete first. Pods that no rule distinguishes go by name.
 pub(super) fn rank(candidates: &[&Member<'_>], topology: Topology<'_>) -> Vec<usize> {
     let by_node = same_node_ranks(candidates, topology.costs);
     let ranks = if topology.keys.is_empty() { by_node } else { spread_ranks(candidates, &by_node, topology) };
@@ -42,7 +42,7 @@ pub(super) fn rank(candidates: &[&Member<'_>], topology: Topology<'_>) -> Vec<us
     order
 }
 
-/// What the rules read of a Pod; smaller goes first.
+/// What the rules read of a Pod; smaller comes first.
 struct Key<'a> {
     deletion_order: DeletionOrder<'a>,
     available: bool,
@@ -56,7 +56,7 @@ impl<'a> Key<'a> {
         Self { deletion_order: DeletionOrder::of(pod), available: member.is_available, cost }
     }
 
-    /// Rules 1 to 8; `rank` is rule 5, and rule 3 looks at availability only where `availability` says so.
+    /// Rules 1 to 8; `rank` is rule 5, and rule 3 considers availability only where `availability` says so.
     fn compare(&self, other: &Self, availability: bool, rank: Ordering) -> Ordering {
         let available = |key: &Self| availability && key.available;
         let (one, two) = (&self.deletion_order, &other.deletion_order);

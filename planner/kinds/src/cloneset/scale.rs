@@ -81,7 +81,7 @@ fn keep_after_all(working: &Working<'_>) -> Vec<Action> {
 fn create(working: &Working<'_>, difference: Difference, random: &mut Random, scale: &mut Scale) {
     let Difference { up, up_limit, up_old, .. } = difference;
     let is_new = working.set().status.observed_generation != working.set().metadata.generation;
-    // Once per change, not with every look at it (docs/behaviour/cloneset.md#events).
+    // Once per change, not with every reconcile (docs/behaviour/cloneset.md#events).
     if up > up_limit && (up_limit > 0 || is_new) {
         let message =
             format!("scaleUp is limited because of scaleStrategy.maxUnavailable, limit: {up_limit}");

@@ -166,7 +166,7 @@ proptest! {
 }
 
 #[test]
-fn where_nothing_can_be_planned_the_status_tells_why() {
+fn where_nothing_can_be_planned_the_status_says_why() {
     let mut fleet = Fleet::running(3, claims());
     let before = fleet.status();
     // As an older release let it in.

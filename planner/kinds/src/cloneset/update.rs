@@ -64,7 +64,7 @@ pub(super) fn policy<'w, 'a>(working: &'w Working<'a>, target: &'w StoredRevisio
 }
 
 /// The Pods whose turn it is, in their order: `number` to the update revision, or back to the current one
-/// where it is negative. Budgets are not looked at yet.
+/// where it is negative. Budgets are not considered yet.
 fn choose<'w, 'a>(
     working: &'w Working<'a>,
     number: i64,
@@ -131,7 +131,7 @@ impl Choice {
 
     /// The Pods that the budget bears, in their order. One that serves nobody costs nothing of it, so it is
     /// taken also behind others that have to wait; but too many Pods that are not available at the target
-    /// revision stop a rollout that goes wrong.
+    /// revision stop a failing rollout.
     fn among<'w, 'a>(mut self, chosen: &[&'w Member<'a>]) -> Vec<&'w Member<'a>> {
         let mut taken = Vec::new();
         for member in chosen {

@@ -58,7 +58,7 @@ fn holds(request: &ContainerRecreateRequest) -> bool {
     request.metadata.finalizers.iter().any(|finalizer| finalizer == CRR_UNREADY_ACQUIRED)
 }
 
-/// The next step. `pod` is the Pod of that name, if there is one; it is not looked at where [`reads_pod`] says so.
+/// The next step. `pod` is the Pod of that name, if there is one; it is not read where [`reads_pod`] says so.
 pub fn step(request: &ContainerRecreateRequest, pod: Option<&ObservedPod>, now: Timestamp) -> Step {
     let uid = request.metadata.labels.get(CRR_POD_UID).map_or("", String::as_str);
     let pod = pod.filter(|pod| *pod.metadata.uid == *uid && pod.metadata.deletion_timestamp.is_none());
@@ -130,9 +130,9 @@ fn accompany(
     now: Timestamp,
 ) -> Option<Step> {
     let mut status = request.status.clone();
-    let seen = snapshot(request, pod, created);
-    if !seen.is_empty() {
-        status.container_status_snapshot = seen;
+    let observed = snapshot(request, pod, created);
+    if !observed.is_empty() {
+        status.container_status_snapshot = observed;
     }
     if request.spec.strategy.unready_grace_period_seconds.is_some() && !has_grace(&status) {
         let can_wait = pod.has_readiness_gate(KRUISE_POD_READY) && pod.is_active();
@@ -180,7 +180,7 @@ fn snapshot(
         pod.container_status(name).or_else(|| native.iter().find(|status| &*status.name == name))
     };
     let is_new = |status: &&ContainerStatus| {
-        status.state.running.is_some_and(|running| i64::from(running.started_at) >= created.as_second())
+        status.running.is_some_and(|running| running.started_at >= Some(created.into()))
     };
     let containers = request.spec.containers.iter().filter_map(|container| status(&container.name));
     let new = containers.filter(is_new).map(|status| ContainerStatusSnapshot {

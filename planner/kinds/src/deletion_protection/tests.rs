@@ -341,7 +341,7 @@ proptest! {
 }
 
 #[test]
-fn a_label_that_means_nothing_is_told() {
+fn a_label_that_means_nothing_is_reported() {
     let reported = |value: &str| unknown_value(&raw(&labelled(value)));
     assert_eq!(
         reported("always").as_deref(),

@@ -1,4 +1,4 @@
-//! What a client is told beside "yes": a label that protects nothing, and a namespace that will not go
+//! The warnings to a client beside "yes": a label that protects nothing, and a namespace that will not go
 //! (docs/behaviour/deletion-protection.md#warnings).
 
 use api::features::FeatureGates;

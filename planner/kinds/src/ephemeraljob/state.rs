@@ -101,7 +101,7 @@ fn of_container(status: &ContainerStatus) -> State {
     match (&state.terminated, &state.waiting) {
         (Some(terminated), _) if terminated.exit_code == 0 => State::Succeeded,
         (Some(_), _) => State::Failed,
-        (None, _) if state.running.is_some() => State::Running,
+        (None, _) if status.running.is_some() => State::Running,
         (None, Some(waiting)) if &*waiting.reason == "RunContainerError" => State::Failed,
         (None, Some(_)) => State::Waiting,
         (None, None) => State::Added,

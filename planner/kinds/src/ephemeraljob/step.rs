@@ -25,7 +25,7 @@ const LIFETIME: i32 = 1800;
 /// What to do next.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
-    /// Merge-patch the job, and look again.
+    /// Merge-patch the job, and reconcile again.
     Job(String),
     /// Delete the job.
     Delete,
@@ -42,7 +42,7 @@ pub struct Work {
     pub status: Option<String>,
     /// Pods to which containers are added.
     pub injections: Vec<Injection>,
-    /// When to look again, if nothing changes before.
+    /// When to reconcile again, if nothing changes before.
     pub next: Option<Duration>,
 }
 
@@ -51,13 +51,13 @@ pub fn is_over(job: &EphemeralJob) -> bool {
     job.status.completion_time.is_some() || job.metadata.deletion_timestamp.is_some()
 }
 
-/// The next step. `pods` are the Pods of the job's namespace; they are not looked at where the job [`is_over`].
+/// The next step. `pods` are the Pods of the job's namespace; they are not read where the job [`is_over`].
 pub fn step(job: &EphemeralJob, pods: &[Arc<ObservedPod>], now: Timestamp) -> Step {
     let metadata = &job.metadata;
     let is_marked = metadata.finalizers.iter().any(|known| known == EPHEMERAL_CONTAINERS_CLEANUP);
     let is_deleted = metadata.deletion_timestamp.is_some();
     if is_deleted == is_marked {
-        // Kubernetes can't take ephemeral containers away: with the job goes nothing but the job.
+        // Kubernetes can't take ephemeral containers away: with the job nothing but the job is deleted.
         let finalizers = metadata::finalizers(metadata, EPHEMERAL_CONTAINERS_CLEANUP, !is_deleted);
         return Step::Job(metadata::patch(metadata, finalizers));
     }
@@ -94,12 +94,12 @@ fn work(job: &EphemeralJob, pods: &[Arc<ObservedPod>], now: Timestamp) -> Work {
     Work { status, injections, next }
 }
 
-/// What to tell where a job that is deleted can't go.
+/// What to report where a job that is deleted can't go.
 pub fn not_removed(error: &str) -> Event {
     warning("RemoveFailed", error.to_owned())
 }
 
-/// What to tell where containers can't be added to a Pod.
+/// What to report where containers can't be added to a Pod.
 pub fn refused(error: &str) -> Event {
     warning("CreateFailed", error.to_owned())
 }

@@ -1,4 +1,4 @@
-//! Which jobs are looked at when something has changed, and when.
+//! Which jobs are reconciled when something has changed, and when.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +22,7 @@ pub fn of_job(old: Option<&EphemeralJob>, new: Option<&EphemeralJob>) -> bool {
         || old.status.completion_time != new.status.completion_time
 }
 
-/// When to look at the jobs of a Pod that has changed; `None` where it makes no difference to them.
+/// When to reconcile the jobs of a Pod that has changed; `None` where it makes no difference to them.
 pub fn of_pod(old: Option<&ObservedPod>, new: Option<&ObservedPod>) -> Option<Duration> {
     let (Some(old), Some(new)) = (old, new) else { return Some(BURST) };
     let differs = old.is_active() != new.is_active()

@@ -34,7 +34,7 @@ pub struct Plan {
     pub delete: Vec<ObjectVersion>,
     /// The merge patch of its status.
     pub status: Option<String>,
-    /// When to look again, even if nothing changes.
+    /// When to reconcile again, even if nothing changes.
     pub again: Option<Duration>,
 }
 
@@ -76,8 +76,8 @@ pub fn plan(list: &ImageListPullJob, owned: &[&ImagePullJob], now: Timestamp) ->
     plan.create = missing.map(|image| new_job(list, image, &hash)).collect();
     let status = status(list, jobs.values().copied(), now);
     if status != list.status {
-        let seen = (list.metadata.uid.as_str(), list.metadata.resource_version.as_str());
-        plan.status = Some(merge_patch(seen, &list.status, &status, &["desired"]));
+        let observed = (list.metadata.uid.as_str(), list.metadata.resource_version.as_str());
+        plan.status = Some(merge_patch(observed, &list.status, &status, &["desired"]));
     }
     plan
 }
@@ -102,7 +102,7 @@ fn label(metadata: &api::kinds::ObjectMeta, hash: &str) -> Option<String> {
     (!is_right).then(|| json!({"metadata": metadata}).to_string())
 }
 
-/// A job stays until its list goes: one that went earlier would be missed, and made again.
+/// A job stays until its list is deleted: one that went earlier would be missed, and made again.
 fn new_job(list: &ImageListPullJob, image: &str, hash: &str) -> String {
     let mut spec = of_list(&list.spec, image);
     spec.completion_policy.ttl_seconds_after_finished = None;

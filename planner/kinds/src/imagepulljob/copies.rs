@@ -22,7 +22,7 @@ const BATCH: &str = "batch";
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Copy {
     /// Name, identity and version.
-    pub seen: ObjectVersion,
+    pub observed: ObjectVersion,
     /// The namespace.
     pub namespace: String,
     /// Namespace and name of the Secret that it is a copy of; empty where it is none.
@@ -42,14 +42,14 @@ impl Copy {
     /// The text is none.
     pub fn read(json: &str) -> Result<Self, serde_json::Error> {
         let object: Object<Option<IgnoredAny>, Option<IgnoredAny>> = serde_json::from_str(json)?;
-        let seen = ObjectVersion::object(&object.metadata);
+        let observed = ObjectVersion::object(&object.metadata);
         let ObjectMeta { namespace, mut annotations, deletion_timestamp, .. } = object.metadata;
         let mut take = |key: &str| annotations.remove(key).unwrap_or_default();
         let users = take(PULL_SECRET_REFERENCES);
         let users =
             users.split(',').map(str::trim).filter(|user| !user.is_empty()).map(str::to_owned).collect();
         Ok(Self {
-            seen,
+            observed,
             namespace,
             source: take(PULL_SECRET_SOURCE),
             users,
@@ -60,14 +60,14 @@ impl Copy {
 
     /// Namespace and name in one word.
     pub fn word(&self) -> String {
-        format!("{}/{}", self.namespace, self.seen.name)
+        format!("{}/{}", self.namespace, self.observed.name)
     }
 
     /// How a NodeImage names it.
     pub fn reference(&self) -> PullSecret {
         PullSecret {
             mode: self.mode.clone(),
-            name: self.seen.name.clone(),
+            name: self.observed.name.clone(),
             namespace: self.namespace.clone(),
         }
     }
@@ -83,7 +83,7 @@ pub fn choose<'c>(job: &Job, source: &str, copies: &'c [Arc<Copy>]) -> Option<&'
     let user = job.word();
     let mut usable: Vec<&Arc<Copy>> =
         copies.iter().filter(|copy| copy.source == source && !copy.deleting).collect();
-    usable.sort_by_key(|copy| (!copy.users.contains(&user), &copy.seen.name));
+    usable.sort_by_key(|copy| (!copy.users.contains(&user), &copy.observed.name));
     usable.first().copied()
 }
 
@@ -99,7 +99,7 @@ pub fn own_reference(job: &Job, name: &str) -> PullSecret {
 /// What becomes of a copy that a job does not use any more.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Release {
-    /// Nobody uses it: it goes.
+    /// Nobody uses it: it is deleted.
     Delete,
     /// Others use it: it is patched.
     Patch(String),
@@ -170,7 +170,7 @@ pub fn refresh(job: &Job, stored: &str, source: &str) -> Result<Option<String>, 
 fn patch(copy: &Copy, users: &BTreeSet<String>, data: Option<Map<String, Value>>) -> String {
     let users: Vec<&str> = users.iter().map(String::as_str).collect();
     let mut patch = json!({"metadata": {
-        "uid": copy.seen.uid, "resourceVersion": copy.seen.resource_version,
+        "uid": copy.observed.uid, "resourceVersion": copy.observed.resource_version,
         "annotations": {PULL_SECRET_REFERENCES: users.join(",")},
     }});
     if let (Some(data), Some(members)) = (data.filter(|data| !data.is_empty()), patch.as_object_mut()) {
@@ -187,7 +187,7 @@ mod tests {
 
     fn copy(name: &str, source: &str, users: &[&str]) -> Arc<Copy> {
         Arc::new(Copy {
-            seen: ObjectVersion {
+            observed: ObjectVersion {
                 name: name.to_owned(),
                 uid: "u".to_owned(),
                 resource_version: "1".to_owned(),
@@ -208,7 +208,8 @@ mod tests {
             copy("2", "shop/pull", &["shop/b"]),
             copy("3", "shop/pull", &["shop/a"]),
         ];
-        let chosen = |copies| choose(&job, &source(&job, "pull"), copies).map(|copy| copy.seen.name.clone());
+        let chosen =
+            |copies| choose(&job, &source(&job, "pull"), copies).map(|copy| copy.observed.name.clone());
         assert_eq!(chosen(&copies).as_deref(), Some("3"));
         assert_eq!(chosen(&copies[..2]).as_deref(), Some("2"));
         assert_eq!(chosen(&copies[..1]), None);

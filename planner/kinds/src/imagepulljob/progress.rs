@@ -87,9 +87,9 @@ impl<'n> Look<'n> {
     }
 
     /// Takes in that so many nodes are ready and have no NodeImage yet, and that these Secrets are not there. A job that has
-    /// just begun may know less than whoever created it.
+    /// just begun may know less than its creator.
     pub fn wait_for(&mut self, job: &Job, unknown: usize, missing: &[String], now: Timestamp) {
-        let is_new = !patience(job, now).is_zero();
+        let is_new = !remaining_wait(job, now).is_zero();
         let names = if let Nodes::Named(names) = &job.nodes { names.len() } else { 1 };
         if unknown > 0 {
             self.awaited.push(format!("the NodeImages of {unknown} nodes"));
@@ -134,15 +134,15 @@ pub fn is_overdue(job: &Job, look: &Look<'_>, now: Timestamp) -> bool {
 }
 
 /// For how long a job still waits for what it names and nobody knows.
-pub fn patience(job: &Job, now: Timestamp) -> Duration {
+pub fn remaining_wait(job: &Job, now: Timestamp) -> Duration {
     let start = job.object.status.start_time.as_ref().and_then(|start| start.timestamp()).unwrap_or(now);
     remaining(start, TIMEOUT, now)
 }
 
-/// When a running job is to be looked at again even if nothing changes.
-pub fn next_look(job: &Job, look: &Look<'_>, now: Timestamp) -> Option<Duration> {
-    let patience = Some(patience(job, now)).filter(|left| !left.is_zero());
-    let awaited = (!look.awaited.is_empty()).then(|| patience.unwrap_or(AGAIN));
+/// When a running job is to be reconciled again even if nothing changes.
+pub fn next_reconcile(job: &Job, look: &Look<'_>, now: Timestamp) -> Option<Duration> {
+    let remaining_wait = Some(remaining_wait(job, now)).filter(|left| !left.is_zero());
+    let awaited = (!look.awaited.is_empty()).then(|| remaining_wait.unwrap_or(AGAIN));
     deadline(job, now).into_iter().chain(awaited).min().map(|left| left.max(SHORTEST))
 }
 
@@ -227,6 +227,6 @@ pub fn status_of(job: &Job, look: &Look<'_>, now: Timestamp) -> Status {
 /// The merge patch of the status; `None` where nothing differs.
 pub fn patch(job: &Job, status: &Status) -> Option<String> {
     let (metadata, old) = (&job.object.metadata, &job.object.status);
-    let seen = (metadata.uid.as_str(), metadata.resource_version.as_str());
-    (old != status).then(|| merge_patch(seen, old, status, &["desired"]))
+    let observed = (metadata.uid.as_str(), metadata.resource_version.as_str());
+    (old != status).then(|| merge_patch(observed, old, status, &["desired"]))
 }

@@ -9,7 +9,7 @@ use jiff::{SignedDuration, Timestamp};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::progress::{Look, Stage, due, is_overdue, next_look, patch, stage, status_of};
+use super::progress::{Look, Stage, due, is_overdue, next_reconcile, patch, stage, status_of};
 use super::task::{TooManyImages, hand_out};
 use super::trigger::{concerns, is_about};
 use super::*;
@@ -144,7 +144,7 @@ fn written(job: &Job, nodes: &[Arc<NodeImage>]) -> Value {
 }
 
 #[test]
-fn the_status_tells_how_far_the_job_is() {
+fn the_status_says_how_far_the_job_is() {
     let job = job("a", json!({"parallelism": 9}));
     assert_eq!(written(&job, &[])["message"], "job has completed");
     let nodes: Vec<Arc<NodeImage>> = ["n3", "n2", "n1"].map(|name| handed(&job, &node(name))).to_vec();
@@ -178,7 +178,7 @@ fn a_job_waits_for_what_is_not_known_yet_and_says_so() {
         let mut look = Look::at(job, nodes);
         let missing: Vec<String> = missing.iter().map(|name| (*name).to_owned()).collect();
         look.wait_for(job, unknown, &missing, now);
-        let wait = next_look(job, &look, now).map(|wait| wait.as_secs());
+        let wait = next_reconcile(job, &look, now).map(|wait| wait.as_secs());
         (status_of(job, &look, now).message, look.lacks_secret, wait)
     };
     let message = |text: &str, lacks, wait| (text.to_owned(), lacks, wait);
@@ -220,7 +220,7 @@ fn what_has_not_ended_by_the_deadline_has_failed_once() {
     assert_eq!((&status["failedNodes"], status.get("active")), (&json!(["n2", "n3"]), None));
     assert_eq!(status["message"], "job exceeds activeDeadlineSeconds");
     let before = moment().now - SignedDuration::from_secs(60);
-    assert_eq!(next_look(&job, &Look::default(), before), Some(std::time::Duration::from_secs(60)));
+    assert_eq!(next_reconcile(&job, &Look::default(), before), Some(std::time::Duration::from_secs(60)));
     assert!(!is_overdue(&job, &Look::at(&job, &nodes), before));
 }
 

@@ -17,7 +17,7 @@ pub fn changes_sets(old: Option<&NodeImage>, new: Option<&NodeImage>) -> bool {
     }
 }
 
-/// Whether a job has one node more or less: the node comes, goes, begins to match or ceases to.
+/// Whether a job has one node more or less: the node is created, is deleted, begins to match or ceases to.
 pub fn concerns(job: &Job, old: Option<&NodeImage>, new: Option<&NodeImage>) -> bool {
     let included = |node: Option<&NodeImage>| {
         let alive = node.filter(|node| node.metadata.deletion_timestamp.is_none());
@@ -26,7 +26,7 @@ pub fn concerns(job: &Job, old: Option<&NodeImage>, new: Option<&NodeImage>) -> 
     included(old) != included(new)
 }
 
-/// The names of images for which something has changed that jobs look at.
+/// The names of images for which something has changed that concerns jobs.
 pub fn changed_images<'n>(old: &'n NodeImage, new: &'n NodeImage) -> BTreeSet<&'n str> {
     let names = |node: &'n NodeImage| node.spec.images.keys().chain(node.status.image_statuses.keys());
     let differs = |name: &&String| {

@@ -16,7 +16,7 @@ use values::moment::rfc3339;
 use values::verdict::{Denial, refused};
 
 /// The operations that complete `object`, a NodeImage in any version. A task that `old` has too, as it is stored, keeps its
-/// time: whoever applies a manifest again writes none, and would see another one at each look.
+/// time: a client that applies a manifest again writes none, and would see another one each time.
 ///
 /// # Errors
 /// Code 400 for what is no object.

@@ -21,7 +21,7 @@ mod tests;
 
 /// How long an agent may be silent.
 const TIMEOUT: SignedDuration = SignedDuration::from_mins(10);
-/// The shortest pause before a NodeImage is looked at again; chance adds up to two seconds.
+/// The shortest pause before a NodeImage is reconciled again; chance adds up to two seconds.
 const SHORTEST: Duration = Duration::from_secs(3);
 /// On NodeImages that live without a Node.
 const FAKE: &str = "apps.kruise.io/fake-nodeimage";
@@ -38,7 +38,7 @@ pub struct Node {
 }
 
 impl Node {
-    /// Whether it stands for something else than a machine.
+    /// Whether it represents something else than a machine.
     fn is_virtual(&self) -> bool {
         is_virtual(&self.labels)
     }
@@ -83,12 +83,12 @@ pub enum Step {
     Fail(String, Vec<(ObjectReference, Event)>),
 }
 
-/// What to do about one Node, and when to look again.
+/// What to do about one Node, and when to reconcile again.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
     /// What to do now.
     pub step: Step,
-    /// When to look again, even if nothing changes.
+    /// When to reconcile again, even if nothing changes.
     pub again: Option<Duration>,
 }
 
@@ -262,7 +262,7 @@ fn failed<'n>(node: &'n NodeImage, waits: &mut Waits) -> Vec<Failed<'n>> {
     all
 }
 
-/// Notes in the status that tasks have failed, and tells everybody.
+/// Notes in the status that tasks have failed, and records Events of their owners.
 fn fail(node: &NodeImage, failed: &[Failed<'_>], now: Timestamp) -> Step {
     let mut statuses: BTreeMap<&str, Vec<TagStatus>> = BTreeMap::new();
     for (name, image) in &node.spec.images {
@@ -286,7 +286,7 @@ fn fail(node: &NodeImage, failed: &[Failed<'_>], now: Timestamp) -> Step {
         }
     }
     let count = |phase: &str| statuses.values().flatten().filter(|status| status.phase == phase).count();
-    // What is not in the spec any more goes.
+    // What is not in the spec any more is removed.
     let gone = node.status.image_statuses.keys().filter(|name| !statuses.contains_key(name.as_str()));
     let gone: Vec<&String> = gone.collect();
     let mut images: Map<String, Value> =

@@ -51,7 +51,7 @@ pub enum Step {
 /// the namespace.
 pub fn plan(workload: &ResolvedWorkload, api_version: &str, known: &[Arc<PersistentPodState>]) -> Step {
     if workload.metadata.deletion_timestamp.is_some() {
-        // It goes with its owner.
+        // It is deleted with its owner.
         return Step::Nothing;
     }
     let name = &*workload.metadata.name;
@@ -148,11 +148,11 @@ fn change(own: &PersistentPodState, wanted: &Spec) -> Option<String> {
         return None;
     }
     let metadata = &own.metadata;
-    let seen = json!({"uid": metadata.uid, "resourceVersion": metadata.resource_version});
-    Some(json!({"metadata": seen, "spec": spec}).to_string())
+    let observed = json!({"uid": metadata.uid, "resourceVersion": metadata.resource_version});
+    Some(json!({"metadata": observed, "spec": spec}).to_string())
 }
 
-/// A list of a merge patch; an empty one goes.
+/// A list of a merge patch; an empty one is removed.
 fn list<T: serde::Serialize>(elements: &[T]) -> Value {
     if elements.is_empty() { Value::Null } else { json!(elements) }
 }

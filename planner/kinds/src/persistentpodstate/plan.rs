@@ -37,7 +37,7 @@ pub struct Snapshot<'a> {
 pub struct Plan {
     /// The merge patch of the status, where it changes.
     pub status: Option<String>,
-    /// A Node that is not known, though a ready Pod runs on it: to be looked at again.
+    /// A Node that is not known, though a ready Pod runs on it: to be reconciled again.
     pub unknown_node: Option<String>,
 }
 
@@ -83,7 +83,7 @@ fn remembered(
     records
 }
 
-/// The ordinals of the Pods that a workload wants; `None` where nobody tells how many these are.
+/// The ordinals of the Pods that a workload wants; `None` where nobody says how many these are.
 fn ordinals(workload: &ResolvedWorkload, gates: &FeatureGates) -> Option<Ordinals> {
     let (start, reserved) = match &*workload.group {
         api::APPS_GROUP => {
@@ -119,7 +119,7 @@ fn annotations(spec: &Spec, pod: &ObservedPod) -> BTreeMap<String, String> {
     wanted.filter_map(|wanted| Some((wanted.key.clone(), pod.annotation(&wanted.key)?.to_owned()))).collect()
 }
 
-/// The merge patch that brings the status to `new`, of the state that was looked at.
+/// The merge patch that brings the status to `new`, of the state that was observed.
 fn patch(state: &PersistentPodState, new: &Status) -> String {
     let mut status = Map::new();
     status.insert("observedGeneration".to_owned(), new.observed_generation.into());
@@ -130,11 +130,11 @@ fn patch(state: &PersistentPodState, new: &Status) -> String {
         status.insert("podStates".to_owned(), difference(&json!(old), &json!(new.pod_states)));
     }
     let metadata = &state.metadata;
-    let seen = json!({"uid": metadata.uid, "resourceVersion": metadata.resource_version});
-    json!({"metadata": seen, "status": status}).to_string()
+    let observed = json!({"uid": metadata.uid, "resourceVersion": metadata.resource_version});
+    json!({"metadata": observed, "status": status}).to_string()
 }
 
-/// The merge patch from one map to another: only what differs, and `null` for what goes.
+/// The merge patch from one map to another: only what differs, and `null` for what is removed.
 fn difference(old: &Value, new: &Value) -> Value {
     let (Value::Object(old), Value::Object(new)) = (old, new) else { return new.clone() };
     let differs = new.iter().filter(|(key, value)| old.get(*key) != Some(value));

@@ -39,7 +39,7 @@ pub fn of_generation(old: Option<&ResolvedWorkload>, new: Option<&ResolvedWorklo
             ANNOTATIONS.iter().any(|key| said(old, key) != said(new, key))
         }
         (_, Some(new)) => asks(new),
-        // It goes with its owner.
+        // It is deleted with its owner.
         (_, None) => false,
     }
 }

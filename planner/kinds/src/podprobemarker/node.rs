@@ -10,7 +10,7 @@ use crate::workload::object_version::ObjectVersion;
 /// A Node, as much of it as a NodePodProbe has to do with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Node {
-    /// It stands for something else than a machine: no agent runs there.
+    /// It represents something else than a machine: no agent runs there.
     pub is_virtual: bool,
     /// It is ready.
     pub is_ready: bool,

@@ -1,4 +1,4 @@
-//! Which probes run in the Pods of a node, and what its agent is told about them
+//! Which probes run in the Pods of a node, and what its agent gets to know about them
 //! (docs/behaviour/probes.md#what-a-nodepodprobe-says).
 
 use std::sync::Arc;
@@ -66,7 +66,7 @@ impl<'a> Probed<'a> {
         found.map(|(_, probe)| *probe)
     }
 
-    /// What the agent is told about this Pod; `None` where none of its probes can run.
+    /// What the agent gets to know about this Pod; `None` where none of its probes can run.
     pub(super) fn entry(&self) -> Option<PodProbe> {
         let metadata = &self.pod.metadata;
         let probe = |name: String, container_name: &str, probe: &Raw| {

@@ -40,14 +40,14 @@ pub fn restarts<'a>(known: &NodePodProbe, probed: &[Probed<'a>]) -> Vec<Restart<
 }
 
 fn restart<'a>(pod: &'a ObservedPod, container: &str, state: &ProbeState) -> Option<Restart<'a>> {
-    let failed = state.last_transition_time.as_ref().and_then(Time::timestamp)?.as_second();
-    let started = pod.container_status(container)?.state.running?.started_at;
+    let failed = state.last_transition_time.as_ref().and_then(Time::timestamp)?;
+    let started = pod.container_status(container)?.running?.started_at;
     // What failed before the container started was said of the one before it.
-    if state.state != FAILED || failed < i64::from(started) {
+    if state.state != FAILED || started > Some(failed.into()) {
         return None;
     }
     let metadata = &pod.metadata;
-    let name = format!("liveness-{}-{container}-{failed}", metadata.uid);
+    let name = format!("liveness-{}-{container}-{}", metadata.uid, failed.as_second());
     let spec = Spec {
         pod_name: &metadata.name,
         containers: named(&[container]),

@@ -9,7 +9,7 @@ use api::kinds::podprobemarker::{ContainerProbe, MarkerPolicy};
 use super::marker::mark;
 use super::probed::Probed;
 use super::{FAILED, SUCCEEDED, TAKEN_CONDITIONS};
-use pod::observed::{ObservedPod, PodCondition};
+use pod::observed::{ConditionText, ObservedPod, PodCondition, Second};
 use pod::write::{PodWrite, Target};
 use values::event::{Event, warning};
 
@@ -89,12 +89,12 @@ fn set_condition(write: &mut PodWrite, pod: &ObservedPod, kind: &str, state: &Pr
     if let Some(probed) = time(&state.last_probe_time) {
         write.probe_times.insert(kind.to_owned(), probed);
     }
+    let message = state.message.as_str().into();
+    let text =
+        ConditionText { kind: kind.into(), status: status.into(), message, ..ConditionText::default() };
     write.conditions.push(PodCondition {
-        kind: kind.into(),
-        status: status.into(),
-        message: state.message.as_str().into(),
-        last_transition_time: time(&state.last_transition_time),
-        ..PodCondition::default()
+        text: text.into(),
+        last_transition_time: time(&state.last_transition_time).map(Second::from),
     });
 }
 

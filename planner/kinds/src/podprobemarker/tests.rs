@@ -48,7 +48,7 @@ fn pod(name: &str, change: impl FnOnce(&mut Value)) -> Arc<ObservedPod> {
     Arc::new(ObservedPod::read(&object.to_string()).unwrap())
 }
 
-/// A NodePodProbe of node `n` that tells these states of Pod `web`.
+/// A NodePodProbe of node `n` that reports these states of Pod `web`.
 fn reported(states: Value) -> NodePodProbe {
     let mut object = json!({"metadata": {"name": "n", "uid": "uid-n", "resourceVersion": "9"}});
     let mut pod = json!({"namespace": "shop", "name": "web", "uid": "uid-web"});

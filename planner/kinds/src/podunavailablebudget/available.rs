@@ -18,7 +18,7 @@ use values::hash::fnv1_32;
 use values::image_reference::{ImageReference, same_image};
 use values::server_version::ServerVersion;
 
-/// How availability is told.
+/// How availability is decided.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Availability {
     rules: Rules,
@@ -26,7 +26,7 @@ pub(crate) struct Availability {
 
 impl Availability {
     pub(crate) fn new(gates: &FeatureGates) -> Self {
-        // Whether an update is completed is told alike for all kinds, and does not hang on the API server.
+        // Whether an update is completed is decided alike for all kinds, and does not hang on the API server.
         Self { rules: Rules::clone_set(gates, ServerVersion::default()) }
     }
 
@@ -72,7 +72,7 @@ impl Availability {
 }
 
 /// What updates by controllers leave on a Pod, as a number from 1 to 999. A Pod on which that has changed has been
-/// updated, and whether it is available tells how far the update is.
+/// updated, and its availability shows how far the update is.
 pub(crate) fn trace(pod: &ObservedPod) -> i32 {
     let left = [IN_PLACE_UPDATE_STATE, SIDECARSET_IN_PLACE_UPDATE_STATE, SIDECARSET_REPLACED_CONTAINERS];
     let texts = left.into_iter().map(|key| pod.annotation(key).unwrap_or_default());

@@ -64,7 +64,7 @@ impl Scope {
         }
     }
 
-    /// Why the budget does not match a Pod, as far as the Pod itself tells; `None` where it does.
+    /// Why the budget does not match a Pod, as far as the Pod itself shows it; `None` where it does.
     pub(crate) fn mismatch(
         &self,
         workload: Option<&Workload<'_>>,
@@ -97,7 +97,7 @@ impl Scope {
         }
     }
 
-    /// Whether the budget matches a Pod, as far as the Pod itself tells.
+    /// Whether the budget matches a Pod, as far as the Pod itself shows it.
     pub(crate) fn matches(&self, pod: &ObservedPod) -> bool {
         self.mismatch(Workload::of_pod(pod).as_ref(), &pod.metadata.labels).is_none()
     }
@@ -147,7 +147,7 @@ impl Entry for Budget {
         &self.scope.name
     }
 
-    /// A budget that names its workload goes first, then the oldest, then by name
+    /// A budget that names its workload comes first, then the oldest, then by name
     /// (docs/behaviour/podunavailablebudget.md#which-budget-protects-a-pod).
     fn precedence(&self, other: &Self) -> Ordering {
         let rank = |budget: &Self| (budget.scope.target.is_none(), budget.scope.created);

@@ -15,7 +15,7 @@ use pod::disruption::Disruption;
 use pod::observed::ObservedPod;
 use values::verdict::{Denial, refused};
 
-/// What comes of a look at a request.
+/// The result of checking a request.
 #[derive(Debug)]
 pub enum Assessment<'b> {
     /// No unit is needed.
@@ -97,7 +97,7 @@ pub(crate) fn passes(pod: &ObservedPod) -> bool {
     matches!(pod.annotation(PUB_NO_PROTECT), Some("1" | "t" | "T" | "true" | "TRUE" | "True"))
 }
 
-/// Reads a Pod that some budget protects; of others only as much as tells that.
+/// Reads a Pod that some budget protects; of others only what shows that.
 fn read_protected(pod: &str, budgets: &[Budget]) -> Result<Option<Cow<'static, ObservedPod>>, Denial> {
     let head = ObservedPod::read_metadata(pod).map_err(refused)?;
     let pod = protecting(budgets, &head).map(|_| ObservedPod::read(pod)).transpose();

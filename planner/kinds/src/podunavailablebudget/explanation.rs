@@ -14,10 +14,10 @@ use super::record::Entry;
 use super::terms::protected_operations;
 use crate::workload::explanation::{Blocker, Explanation};
 use crate::workload::namespaced::Entry as _;
-use pod::observed::ObservedPod;
+use pod::observed::{ObservedPod, PodCondition};
 use values::moment::rfc3339;
 
-/// How a budget stands.
+/// The state of a budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// More Pods may become unavailable.
@@ -42,7 +42,7 @@ impl State {
 /// The Events about a budget.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
-    /// How it stands.
+    /// Its state.
     pub state: State,
     /// The active Pods that it protects, by name.
     pub counted: Vec<String>,
@@ -51,7 +51,7 @@ pub struct Report {
 }
 
 /// Explains a budget. `budgets` are all of its namespace, in any order, and `pods` the Pods there; it is none of them if
-/// there is no such budget. Which Pods belong to it is told as admission tells it.
+/// there is no such budget. Which Pods belong to it is decided as by admission.
 pub fn explain(
     name: &str,
     budgets: &[Raw],
@@ -118,8 +118,8 @@ fn limits(
     if !passing.is_empty() {
         limits.push(format!("always pass: {}", passing.join(", ")));
     }
-    let seen = budget.status.observed_generation;
-    if seen.is_some() && seen < budget.metadata.generation {
+    let observed = budget.status.observed_generation;
+    if observed.is_some() && observed < budget.metadata.generation {
         limits.push("the numbers are those of an older spec; requests are decided by the new one".to_owned());
     }
     limits
@@ -133,25 +133,19 @@ fn blocker(
     now: Timestamp,
 ) -> Option<Blocker> {
     let metadata = &pod.metadata;
-    let (reason, message, remedy, since) =
-        match Entry::of(&budget.status, &metadata.name, metadata.creation_timestamp) {
-            Some(entry) => {
-                let what = if entry.leaves { "deletion or eviction" } else { "change" };
-                let until =
-                    if entry.end() > now { rfc3339(entry.end()) } else { "the next count".to_owned() };
-                let remedy = format!("if it stays available, it counts again from {until}");
-                ("Admitted", format!("uses a unit: its {what} was admitted"), remedy, Some(entry.since))
-            }
-            None => {
-                let obstacle = available.obstacle(pod)?;
-                let since = pod.condition("Ready").and_then(|ready| ready.last_transition_time);
-                (
-                    "Unavailable",
-                    format!("is not available: {obstacle}"),
-                    "it counts when it is".to_owned(),
-                    since,
-                )
-            }
-        };
+    let (reason, message, remedy, since) = match Entry::of(&budget.status, &metadata.name, metadata.created())
+    {
+        Some(entry) => {
+            let what = if entry.leaves { "deletion or eviction" } else { "change" };
+            let until = if entry.end() > now { rfc3339(entry.end()) } else { "the next count".to_owned() };
+            let remedy = format!("if it stays available, it counts again from {until}");
+            ("Admitted", format!("uses a unit: its {what} was admitted"), remedy, Some(entry.since))
+        }
+        None => {
+            let obstacle = available.obstacle(pod)?;
+            let since = pod.condition("Ready").and_then(PodCondition::since);
+            ("Unavailable", format!("is not available: {obstacle}"), "it counts when it is".to_owned(), since)
+        }
+    };
     Some(Blocker { pod: metadata.name.to_string(), reason, message, remedy, since })
 }

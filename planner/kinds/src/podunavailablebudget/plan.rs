@@ -64,7 +64,7 @@ pub struct Plan {
     pub events: Vec<Event>,
     /// Events about Pods.
     pub pod_events: Vec<(ObjectVersion, Event)>,
-    /// When to look again although nothing has changed.
+    /// When to reconcile again although nothing has changed.
     pub requeue_after: Option<Duration>,
 }
 
@@ -79,7 +79,7 @@ pub fn plan(snapshot: &Snapshot<'_>, now: Timestamp) -> Plan {
     let available = Availability::new(snapshot.gates);
     let counts = |pod: &&&Arc<ObservedPod>| {
         let metadata = &pod.metadata;
-        Entry::of(&status, &metadata.name, metadata.creation_timestamp).is_none() && available.holds_for(pod)
+        Entry::of(&status, &metadata.name, metadata.created()).is_none() && available.holds_for(pod)
     };
     status.current_available = saturated(pods.iter().filter(counts).count());
     status.total_replicas = total;
@@ -141,7 +141,7 @@ impl<'a> Members<'a> {
 
 /// The recorded Pods whose time has ended, and which a plan would count again. They have to be read before: the watch of
 /// Pods may be so far behind that it does not show yet what was admitted. One that is gone although it is among the
-/// Pods of the snapshot tells that these are too old to be counted.
+/// Pods of the snapshot shows that these are too old to be counted.
 pub fn ended(snapshot: &Snapshot<'_>, now: Timestamp) -> Vec<String> {
     let entries = recorded(&snapshot.budget.status, snapshot).into_iter();
     entries.filter(|entry| entry.end.is_some_and(|end| end <= now)).map(|entry| entry.name).collect()
@@ -152,14 +152,14 @@ struct Recorded<'a> {
     name: String,
     /// The Pod that it speaks of, if it is there and was to leave.
     leaver: Option<&'a Arc<ObservedPod>>,
-    /// When it ends; `None` where what was recorded is seen to have happened.
+    /// When it ends; `None` where the recorded change was observed.
     end: Option<Timestamp>,
 }
 
 /// The entries of a status, by name.
 ///
-/// What is seen may be old. A Pod that goes ends its own entry, and none of a later Pod of that name, which may not be
-/// seen yet. A Pod that is not seen at all may be too young for that, and keeps its entry too.
+/// What is observed may be old. A Pod that is being deleted ends its own entry, and none of a later Pod of that name,
+/// which may not be observed yet. A Pod that is not observed at all may be too young for that, and keeps its entry too.
 fn recorded<'a>(status: &Status, snapshot: &Snapshot<'a>) -> Vec<Recorded<'a>> {
     let names = status.disrupted_pods.keys().chain(status.unavailable_pods.keys());
     let names: BTreeSet<&str> = names.map(String::as_str).collect();
@@ -167,7 +167,7 @@ fn recorded<'a>(status: &Status, snapshot: &Snapshot<'a>) -> Vec<Recorded<'a>> {
     let found: HashMap<&str, &Arc<ObservedPod>> = found.map(|pod| (&*pod.metadata.name, pod)).collect();
     let entries = names.into_iter().map(|name| {
         let pod = found.get(name).copied();
-        let entry = Entry::of(status, name, pod.and_then(|pod| pod.metadata.creation_timestamp));
+        let entry = Entry::of(status, name, pod.and_then(|pod| pod.metadata.created()));
         let own = pod.filter(|pod| entry.is_some_and(|entry| entry.is_of(&pod.metadata.uid)));
         let is_over = |pod: &ObservedPod| {
             !pod.is_active() || entry.is_some_and(|entry| entry.is_over(&pod.metadata.uid, trace(pod)))
@@ -182,7 +182,8 @@ fn recorded<'a>(status: &Status, snapshot: &Snapshot<'a>) -> Vec<Recorded<'a>> {
     entries.collect()
 }
 
-/// Drops entries whose Pods are seen to go, or whose time has ended. Gives the time at which the next one ends.
+/// Drops entries whose Pods are observed to be deleted, or whose time has ended. Gives the time at which the next one
+/// ends.
 fn forget_outdated(
     status: &mut Status,
     snapshot: &Snapshot<'_>,

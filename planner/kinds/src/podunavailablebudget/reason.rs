@@ -7,7 +7,7 @@ use std::fmt;
 pub enum Reason {
     /// It protects the Pod.
     Protects,
-    /// It matches, but another one goes first.
+    /// It matches, but another one comes first.
     Displaced {
         /// The other one.
         by: String,

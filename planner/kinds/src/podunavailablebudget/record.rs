@@ -1,12 +1,13 @@
-//! What the status of a budget has recorded of Pods: the admissions whose effect is not seen yet
+//! What the status of a budget has recorded of Pods: the admissions whose effect is not observed yet
 //! (docs/behaviour/podunavailablebudget.md#recorded-pods).
 //!
 //! A Pod with an entry does not count as available, so that whatever else is done to it costs nothing. Entries are by
 //! name, but a Pod may be created anew under its name while the controller still sees the earlier one. So the fraction
-//! of the second of an entry's time tells the Pod's UID. One from before the Pod was created speaks of an earlier Pod.
+//! of the second of an entry's time encodes the Pod's UID. One from before the Pod was created speaks of an earlier
+//! Pod.
 //!
-//! A controller that is about to update a Pod has its entry tell the trace of earlier updates, too: once the Pod shows
-//! another one, the update is seen, and the entry is over.
+//! A controller that is about to update a Pod has its entry encode the trace of earlier updates, too: once the Pod
+//! shows another one, the update is observed, and the entry is over.
 
 use std::collections::BTreeMap;
 
@@ -17,11 +18,11 @@ use serde_json::{Map, Value, json};
 
 use values::hash::fnv1_32;
 
-/// How long a deletion or an eviction may take to be seen.
+/// How long a deletion or an eviction may take to be observed.
 const DISRUPTION: SignedDuration = SignedDuration::from_secs(20);
-/// How long an update or a resize may take to be seen.
+/// How long an update or a resize may take to be observed.
 const UPDATE: SignedDuration = SignedDuration::from_secs(10);
-/// The nanoseconds of an entry's time stand for the trace, what is above them for the UID.
+/// The nanoseconds of an entry's time encode the trace, what is above them for the UID.
 const TRACES: i32 = 1000;
 
 /// The entry of a Pod.
@@ -29,9 +30,9 @@ const TRACES: i32 = 1000;
 pub(crate) struct Entry {
     /// When the request was admitted, in whole seconds.
     pub(crate) since: Timestamp,
-    /// Which Pod it speaks of; 0 where that is not told.
+    /// Which Pod it speaks of; 0 where that is not known.
     tag: i32,
-    /// The trace on the Pod before its update ([`super::available::trace`]); 0 where that is not told.
+    /// The trace on the Pod before its update ([`super::available::trace`]); 0 where that is not known.
     trace: i32,
     /// How long the entry holds.
     lasts: SignedDuration,
@@ -84,7 +85,7 @@ pub(crate) fn record(status: &mut Status, pod: &str, uid: &str, leaves: bool, tr
     entries.insert(pod.to_owned(), Time(tagged.to_string()));
 }
 
-/// A fraction of a second, in microseconds and never 0, that stands for a UID.
+/// A fraction of a second, in microseconds and never 0, that encodes a UID.
 fn tag(uid: &str) -> i32 {
     i32::try_from(fnv1_32(uid.bytes()) % 999_999 + 1).unwrap_or_default()
 }
@@ -105,7 +106,7 @@ pub(crate) fn count(status: &Status) -> usize {
 }
 
 /// The merge patch of `/status` that makes it `new`; `None` where it is so. It holds only for the state of the budget
-/// that was looked at.
+/// that was observed.
 pub(crate) fn patch(budget: &PodUnavailableBudget, new: &Status) -> Option<String> {
     let old = &budget.status;
     if old == new {

@@ -47,7 +47,7 @@ impl Claim {
         Self {
             pod: metadata.name.to_string(),
             uid: metadata.uid.to_string(),
-            created: metadata.creation_timestamp,
+            created: metadata.created(),
             operation,
             dry_run,
             trace: trace(pod),
@@ -139,7 +139,7 @@ impl Rules {
             let recorded = recorded.filter(|entry| !entry.is_over(&claim.uid, claim.trace));
             let leaves = matches!(claim.operation, Operation::Delete | Operation::Evict);
             match recorded {
-                // By the times it can't be told which of the two Pods was there first, and nothing may be recorded in
+                // The times do not show which of the two Pods was there first, and nothing may be recorded in
                 // place of a later one. The entry ends soon.
                 Some(entry) if !entry.is_of(&claim.uid) => return Answer::Refused(Refusal::NothingLeft),
                 // A change is forgotten sooner than a deletion may take.

@@ -1,4 +1,4 @@
-//! Which budgets the controller looks at when something has changed, and when
+//! Which budgets the controller reconciles when something has changed, and when
 //! (docs/behaviour/podunavailablebudget.md#the-controller).
 
 use std::collections::BTreeSet;
@@ -15,11 +15,11 @@ use pod::observed::ObservedPod;
 
 /// Changes of Pods come in numbers: those of this time are counted, and written, together.
 const BURST: Duration = Duration::from_millis(200);
-/// A Pod that was admitted to go is recorded: that it goes is counted with what else happens meanwhile.
+/// An admitted deletion of a Pod is recorded: its effect is counted with what else happens meanwhile.
 const DELETION: Duration = Duration::from_secs(5);
 
-/// A budget that appears, or whose spec changes, is looked at at once. Its status is written for each batch of
-/// requests, and is looked at when these have been carried out.
+/// A budget that appears, or whose spec changes, is reconciled at once. Its status is written for each batch of
+/// requests, and the budget is reconciled when these have been carried out.
 pub fn of_budget(old: Option<&PodUnavailableBudget>, new: Option<&PodUnavailableBudget>) -> Duration {
     let of_status = old.zip(new).is_some_and(|(old, new)| {
         old.spec == new.spec && old.metadata.deletion_timestamp == new.metadata.deletion_timestamp
@@ -27,7 +27,7 @@ pub fn of_budget(old: Option<&PodUnavailableBudget>, new: Option<&PodUnavailable
     if of_status { BURST } else { Duration::ZERO }
 }
 
-/// When to look at the budgets of a Pod that has changed; `None` where it makes no difference to them.
+/// When to reconcile the budgets of a Pod that has changed; `None` where it makes no difference to them.
 pub fn of_pod(
     old: Option<&ObservedPod>,
     new: Option<&ObservedPod>,

@@ -1,4 +1,4 @@
-//! Which namespaces have the right copy, and what is wrong in the others, as `kutter explain` tells it.
+//! Which namespaces have the right copy, and what is wrong in the others, as `kutter explain` prints it.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -75,7 +75,7 @@ pub enum ResourceError {
     NoName,
 }
 
-/// What tells one resource from others.
+/// What distinguishes one resource from others.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct Head {

@@ -10,9 +10,9 @@ use serde_json::{Value, json, to_value};
 
 use super::Distribution;
 
-/// What a namespace that is not there, or not for long, is told by.
+/// The reason for a namespace that is not there, or not for long.
 pub const NO_NAMESPACE: &str = "namespace not found or is terminating";
-/// What a copy is told by that belongs to somebody else.
+/// The reason for a copy that belongs to somebody else.
 pub const CONFLICT: &str =
     "conflict with existing resources because of the same namespace, group, version, kind and name";
 /// The reason of a condition without failures.
@@ -50,7 +50,7 @@ impl Failure {
         }
     }
 
-    /// Whether to try again after a while. Of the others a watch tells.
+    /// Whether to try again after a while. A watch reports the others.
     fn is_tried_again(self) -> bool {
         !matches!(self, Self::Conflict | Self::NoNamespace)
     }

@@ -22,7 +22,7 @@ pub struct TargetNamespace {
     pub resource_version: String,
     /// The labels.
     pub labels: BTreeMap<String, String>,
-    /// Its deletion was asked for: nothing can be created in it any more, and what is in it goes.
+    /// Its deletion was asked for: nothing can be created in it any more, and what is in it is deleted.
     pub terminating: bool,
 }
 
@@ -47,7 +47,7 @@ pub enum Place {
     Missing,
     /// It gets no copy, and loses the one that it has.
     Elsewhere,
-    /// Nothing is done about it: it does not exist, or what is in it goes with it.
+    /// Nothing is done about it: it does not exist, or what is in it is deleted with it.
     LeftAlone,
 }
 

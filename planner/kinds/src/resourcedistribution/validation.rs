@@ -1,6 +1,6 @@
 //! What a ResourceDistribution may say (docs/behaviour/resourcedistribution.md#validation).
 //!
-//! Whether `spec.resource` is sound only the API server can tell: a review names what is to be tried out
+//! Only the API server can decide whether `spec.resource` is sound: a review names what is to be tried out
 //! there, and takes the answer into its verdict.
 
 use std::collections::BTreeSet;
@@ -47,7 +47,7 @@ pub struct Review {
     /// The creation to try out before the verdict.
     pub rehearsal: Option<DryRunCreation>,
     errors: Vec<FieldError>,
-    /// Those of the targets, which come after what the rehearsal tells.
+    /// Those of the targets, which come after what the rehearsal reports.
     errors_of_targets: Vec<FieldError>,
     warnings: Vec<String>,
 }
@@ -62,13 +62,13 @@ pub fn review(new: &str, old: Option<&str>, install_namespace: &str) -> Result<R
     let mut review = Review::default();
     validate_metadata(&serde_json::from_str(new).map_err(refused)?, &mut review.errors);
     let old = read_old(old, KIND, read, &mut review.warnings);
-    review.look_at_resource(&spec, old.as_ref(), install_namespace);
-    review.look_at_targets(&spec);
+    review.check_resource(&spec, old.as_ref(), install_namespace);
+    review.check_targets(&spec);
     Ok(review)
 }
 
 impl Review {
-    fn look_at_resource(&mut self, spec: &Spec, old: Option<&Spec>, install_namespace: &str) {
+    fn check_resource(&mut self, spec: &Spec, old: Option<&Spec>, install_namespace: &str) {
         let path = FieldPath::new("spec.resource");
         // The resource itself is never printed: it may hold a secret.
         match Resource::read(spec.resource.as_ref()) {
@@ -103,7 +103,7 @@ impl Review {
         }
     }
 
-    fn look_at_targets(&mut self, spec: &Spec) {
+    fn check_targets(&mut self, spec: &Spec) {
         let path = FieldPath::new("spec.targets");
         let targets = &spec.targets;
         let errors = &mut self.errors_of_targets;

@@ -1,5 +1,3 @@
-use std::sync::Arc;
-
 use super::*;
 
 const EXIT: &str = "KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT=True";
@@ -77,7 +75,7 @@ fn pods_that_are_not_due_are_left_alone() {
     let sidecar = ("s", &[EXIT][..], None);
     let own = |of_pod: &str, policy: &str, exit| {
         let mut pod = pod(of_pod, "Running", &[main(Some(exit)), sidecar]);
-        Arc::make_mut(&mut pod.spec.containers)[0].restart_policy = policy.into();
+        pod.spec.containers[0].restart_policy = policy.into();
         pod
     };
     assert!(is_due(&own("OnFailure", "Never", 1)));
@@ -99,7 +97,7 @@ fn pods_that_are_not_due_are_left_alone() {
     }
     let mut leaving = pod("Never", "Running", &[main(Some(0)), sidecar]);
     assert!(is_due(&leaving));
-    leaving.metadata.deletion_timestamp = Some(Timestamp::UNIX_EPOCH);
+    leaving.metadata.deletion_timestamp = Some(Timestamp::UNIX_EPOCH.into());
     assert!(!is_due(&leaving));
     let mut unknown = pod("Never", "Running", &[main(Some(0)), sidecar]);
     unknown.status.container_statuses = unknown.status.container_statuses[..1].into();

@@ -94,7 +94,7 @@ fn environment(own: &Elements, others: &[&Named<'_>]) -> String {
     env
 }
 
-/// The variables that tell a twin which version of its sidecar it runs.
+/// The variables that show a twin which version of its sidecar it runs.
 fn version_variables(container: &str) -> String {
     let variable = |name: &str, prefix: &str| {
         let path = string(&format!("metadata.annotations['{prefix}{container}']"));

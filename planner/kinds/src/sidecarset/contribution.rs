@@ -35,7 +35,7 @@ pub(crate) struct PreparedVolume {
     pub(crate) text: Raw,
 }
 
-/// A sidecar as it goes into Pods, in pieces.
+/// A sidecar as it is injected into Pods, in pieces.
 #[derive(Clone, Debug)]
 pub(crate) struct Sidecar {
     pub(crate) name: Box<str>,
@@ -244,7 +244,7 @@ impl Sidecar {
     }
 }
 
-/// Own variables without those that injection itself sets, then `IS_INJECTED`: whoever defines a sidecar by
+/// Own variables without those that injection itself sets, then `IS_INJECTED`: users who define a sidecar by
 /// copying it from a live Pod would else have them twice
 /// (docs/behaviour/pod-mutation.md#building-containers).
 fn env(list: &str, hot: bool) -> Result<Elements, serde_json::Error> {
@@ -279,7 +279,7 @@ impl Elements {
     }
 }
 
-/// The members of a container, told apart.
+/// The members of a container, by their kind.
 struct Pieces<'a> {
     image: Option<&'a str>,
     env: &'a str,

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! Guarantees: nothing of the user's is removed but a container that has the name of a sidecar, and that
-//! is told as a warning; a second run gives the same Pod; the order in which SidecarSets came into the
+//! is reported as a warning; a second run gives the same Pod; the order in which SidecarSets came into the
 //! world does not matter.
 
 use std::borrow::Cow;

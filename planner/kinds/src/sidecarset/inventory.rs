@@ -167,7 +167,7 @@ fn completed(set: SidecarSet, object: &str) -> SidecarSet {
     }
 }
 
-/// The part of a SidecarSet that tells which Pods it concerns.
+/// The part of a SidecarSet that says which Pods it concerns.
 #[derive(Deserialize)]
 struct Selectors {
     #[serde(default)]

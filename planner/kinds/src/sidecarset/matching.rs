@@ -113,7 +113,7 @@ pub(crate) fn unselected<'e, 'n>(
     selected.map(|_| None)
 }
 
-/// For each SidecarSet that a canary stands in for, the canary.
+/// For each SidecarSet that a canary replaces, the canary.
 fn canaries<'w>(chosen: &[Chosen<'w>]) -> BTreeMap<&'w str, &'w str> {
     let canaries =
         chosen.iter().filter_map(|choice| Some((choice.entry.object.canary_base()?, choice.entry.name())));
@@ -206,7 +206,7 @@ fn live(entry: &Entry) -> Result<Chosen<'_>, Denial> {
 
 fn history<'w>(entry: &'w Entry, pin: &Pin<'_>, inventory: &'w Inventory) -> Result<Chosen<'w>, Denial> {
     let found: Option<&RecordedRevision> = match pin.target {
-        // Any ControllerRevision of the namespace would do, if its owner were not looked at.
+        // Any ControllerRevision of the namespace would do, if its owner were not checked.
         Target::Revision(name) => {
             inventory.revisions().get(name).filter(|revision| revision.sidecar_set == entry.name())
         }

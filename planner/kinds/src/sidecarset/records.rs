@@ -194,7 +194,7 @@ pub(crate) fn entry(time: &str, hash: &str, name: &str, sidecars: &[&str], revis
     entry
 }
 
-/// An entry of the old form in the new one; what it does not tell is null.
+/// An entry of the old form in the new one; what it does not contain is null.
 fn old_entry(hash: &str, name: &str) -> String {
     format!(
         r#"{{"updateTimestamp":null,"hash":{},"sidecarSetName":{},"sidecarList":null}}"#,

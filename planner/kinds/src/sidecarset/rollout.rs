@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   set         RolloutSet: what is kept of a SidecarSet; which Pods belong to it
-//!   standing    where one Pod stands: updated, consistent, ready, upgradable
+//!   standing    the state of one Pod: updated, consistent, ready, upgradable
 //!   trigger     which changes of Pods ask for a plan
 //!   selection   partition, order and maxUnavailable
 //!   draft, hot  the writes that update one Pod, cold and by twins
@@ -23,7 +23,7 @@
 //! # Assumptions
 //! 1. The snapshot holds the outcome of every write that the caller made: it puts the API server's answers
 //!    into its cache, or waits until the watch shows them. The counts of unavailable Pods depend on it.
-//! 2. Each write goes with the UID and the resource version of the Pod in the plan; a further write to the
+//! 2. Each write names the UID and the resource version of the Pod in the plan; a further write to the
 //!    same Pod with the resource version of the answer to the one before. On a conflict, or any other
 //!    failure of one Pod, the caller continues with the others and plans again; a Pod that was refused it
 //!    names in [`plan_around`], so that it takes nobody's place.
@@ -73,7 +73,7 @@ pub struct Snapshot<'a> {
     /// Pods in namespaces that it selects ([`RolloutSet::selects_namespace`]) and that name it
     /// ([`injected`]); what else must hold is decided here.
     pub pods: &'a [Arc<ObservedPod>],
-    /// Its ControllerRevisions, which tell what keeps a Pod from being updated; may be incomplete.
+    /// Its ControllerRevisions, which say what keeps a Pod from being updated; may be incomplete.
     pub revisions: &'a [StoredRevision],
     /// Name of the current one (`history::Registration::latest`); empty while there is none.
     pub latest_revision: &'a str,
@@ -219,7 +219,7 @@ impl Plan {
         let refused = self.waiting.iter().map(|waiting| &waiting.hold);
         let refused = refused.filter(|hold| matches!(hold, Hold::Refused(_))).min();
         for Waiting { pod, hold } in &self.waiting {
-            // Each refusal names its Pod: one stands for all.
+            // Each refusal names its Pod: one represents all.
             let reason = refused.filter(|_| matches!(hold, Hold::Refused(_))).unwrap_or(hold);
             by_reason.entry(reason).or_default().push(pod);
         }

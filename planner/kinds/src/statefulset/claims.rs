@@ -77,7 +77,7 @@ pub(super) fn templates(set: &StatefulSet) -> Result<Vec<ClaimTemplate>, String>
         .collect())
 }
 
-/// How a claim compares to its template. A claim that is missing or goes is as it should be.
+/// How a claim compares to its template. A claim that is missing or is being deleted is as it should be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Fit {
     /// Class and access modes are those of the template.
@@ -147,7 +147,7 @@ impl<'a> Claims<'a> {
         &self.templates
     }
 
-    /// The claim of this name, also one that goes.
+    /// The claim of this name, also one that is being deleted.
     pub(super) fn named(&self, name: &str) -> Option<&'a Claim> {
         self.by_name.get(name).copied()
     }
@@ -188,12 +188,12 @@ impl<'a> Claims<'a> {
         let pending = self.of_ordinal(ordinal).filter_map(|(template, claim)| {
             let fit = template.fit(claim);
             let condition = claim.condition(FILE_SYSTEM_RESIZE_PENDING)?;
-            (fit.completed && !fit.ready).then_some(condition.last_transition_time)
+            (fit.completed && !fit.ready).then(|| condition.since())
         });
         pending.max()
     }
 
-    /// A claim of this ordinal is left from a Pod that was scaled in, and goes with that
+    /// A claim of this ordinal is left from a Pod that was scaled in, and is deleted with that
     /// (docs/behaviour/statefulset.md#retention-of-claims).
     pub(super) fn is_left_over(&self, ordinal: i32, pod: &str) -> bool {
         self.all_of_ordinal(ordinal).any(|claim| {
@@ -202,7 +202,7 @@ impl<'a> Claims<'a> {
         })
     }
 
-    /// The writes that give the claims of this Pod the owners that the policy asks for. `is_out` tells that the Pod
+    /// The writes that give the claims of this Pod the owners that the policy asks for. `is_out` says that the Pod
     /// has no slot.
     pub(super) fn correct_owners(
         &self,
@@ -216,7 +216,7 @@ impl<'a> Claims<'a> {
         let set_owns = retention.with_set && !pod_owns;
         let set = (API_VERSION, KIND, metadata.name.as_str(), metadata.uid.as_str());
         let owner = ("v1", "Pod", &*pod.metadata.name, pod_uid);
-        // What an earlier revision left behind goes with nobody.
+        // What an earlier revision left behind has no owner.
         let is_used = |claim: &Claim| {
             let present = self.templates.iter().map(|template| &*template.name);
             let mut names = present.chain(claim_volumes(pod));
@@ -276,7 +276,7 @@ impl<'a> Claims<'a> {
     /// The writes with which the claims of this ordinal grow, or why one can't.
     ///
     /// # Errors
-    /// A claim of another shape, of which an Event tells, or of a StorageClass that allows no expansion.
+    /// A claim of another shape, which an Event reports, or of a StorageClass that allows no expansion.
     pub(super) fn grow(
         &self,
         snapshot: &Snapshot<'_, StatefulSet>,

@@ -1,4 +1,4 @@
-//! What stands in the way of a StatefulSet: which Pods block, which budget is used up, what would clear it
+//! What blocks a StatefulSet: which Pods block, which budget is used up, what would clear it
 //! ([`crate::workload::explanation`]).
 
 use super::scale::Scale;
@@ -79,7 +79,7 @@ fn blocker(working: &Working<'_>, pod: &Numbered<'_>, update: &Update) -> Option
     };
     if let Some(since) = pod.pod().metadata.deletion_timestamp {
         let remedy = "its name is free once it is gone; on a lost node delete it by force";
-        return named("Terminating", "is ending", remedy, Some(since));
+        return named("Terminating", "is ending", remedy, Some(since.into()));
     }
     let hooks = &working.set().spec.lifecycle;
     let blocked = BlockedPods::of(working.snapshot, hooks, &update.step, working.update);

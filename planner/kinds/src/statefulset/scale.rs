@@ -65,7 +65,7 @@ pub(super) fn plan(working: &Working<'_>, busy: &HashSet<&str>) -> Scale {
     let mut outdated = working.placed().filter(|pod| !working.counts_as_updated(pod)).count();
     for slot in &working.slots {
         let walk = match &slot.content {
-            Content::Pod(pod) => look_at(working, pod, &mut budget, &mut scale),
+            Content::Pod(pod) => plan_slot(working, pod, &mut budget, &mut scale),
             Content::Orphan(pod) => {
                 let adopted = working.adoptable.iter().any(|known| known.metadata.uid == pod.metadata.uid);
                 if !adopted && pod.metadata.deletion_timestamp.is_none() {
@@ -81,7 +81,7 @@ pub(super) fn plan(working: &Working<'_>, busy: &HashSet<&str>) -> Scale {
         };
         match walk {
             Walk::Continue => {}
-            // The Pod before it that waits for its hook goes on.
+            // The Pod before it that waits for its hook continues.
             Walk::Stop if scale.holds => break,
             Walk::Stop => {
                 scale.stopped = true;
@@ -132,7 +132,7 @@ fn wait(working: &Working<'_>, budget: &mut Budget) -> Walk {
     }
 }
 
-fn look_at(working: &Working<'_>, pod: &Numbered<'_>, budget: &mut Budget, scale: &mut Scale) -> Walk {
+fn plan_slot(working: &Working<'_>, pod: &Numbered<'_>, budget: &mut Budget, scale: &mut Scale) -> Walk {
     if pod.has_ended() && !pod.is_terminating() {
         scale.deletions.extend(delete(working, pod, DeleteReason::Ended));
         return wait(working, budget);
@@ -165,7 +165,7 @@ fn create(
     if let Some(retention) = working.settings.retention
         && working.claims.is_left_over(slot.ordinal, &name)
     {
-        // It goes with the Pod before it; or is kept first, where the policy says so by now.
+        // It is deleted with the Pod before it; or is kept first, where the policy says so by now.
         if !retention.with_pod {
             scale.deletions.extend(working.claims.keep(slot.ordinal, &name));
         }

@@ -13,9 +13,9 @@ pub(crate) const MAX_MIN_READY_SECONDS: i32 = 300;
 /// What becomes of a claim of the StatefulSet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retention {
-    /// It goes with the StatefulSet.
+    /// It is deleted with the StatefulSet.
     pub with_set: bool,
-    /// It goes with a Pod that is scaled in.
+    /// It is deleted with a Pod that is scaled in.
     pub with_pod: bool,
 }
 

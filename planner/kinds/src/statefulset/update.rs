@@ -330,13 +330,13 @@ fn needs_new_pod(working: &Working<'_>, pod: &Numbered<'_>) -> bool {
 /// When the Pod is replaced since its claims still wait for a new one.
 fn new_pod_due(working: &Working<'_>, pod: &Numbered<'_>) -> Option<Timestamp> {
     let since = working.claims.waits_for_new_pod(pod.ordinal)?.unwrap_or(Timestamp::MIN);
-    let created = pod.pod().metadata.creation_timestamp;
+    let created = pod.pod().metadata.created();
     let is_older = created.is_none_or(|created| since == Timestamp::MIN || created < since);
     let is_meant = pod.member.is_updated && working.claims.fit(pod.ordinal).completed && is_older;
     is_meant.then(|| since.saturating_add(RESIZE_TIMEOUT).unwrap_or(working.now))
 }
 
-/// When Pods are replaced since their claims wait for new ones; for looks at the right time.
+/// When Pods are replaced since their claims wait for new ones; for reconciles at the right time.
 pub(super) fn next_new_pod(working: &Working<'_>) -> Option<Timestamp> {
     if !working.settings.resizes_claims {
         return None;

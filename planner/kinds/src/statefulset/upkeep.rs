@@ -50,7 +50,7 @@ impl<'a> Templates<'a> {
         Self { working, of_revisions: known.collect(), present }
     }
 
-    /// Those of the revision of this Pod; the present ones where nothing tells.
+    /// Those of the revision of this Pod; the present ones where nothing decides.
     fn of_pod(&self, pod: &Numbered<'_>) -> &NamedTemplates {
         let labels = self.working.rules.labels;
         let known = self.of_revisions.iter().find(|(revision, _)| labels.is_at(pod.pod(), revision));

@@ -1,4 +1,4 @@
-//! Which subsets have no room for their Pods (docs/behaviour/uniteddeployment.md#subsets-without-room).
+//! Which subsets have no room for their Pods (docs/behaviour/uniteddeployment.md#subsets-without-capacity).
 
 use api::kinds::shared::{Condition, ConditionStatus};
 use api::labels::{RESERVED_POD, UNITED_REVISION};
@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::Strategy;
 use super::subset_workloads::SubsetWorkload;
 use crate::workload::object_version::ObjectVersion;
-use pod::observed::ObservedPod;
+use pod::observed::{ObservedPod, PodCondition};
 
 #[cfg(test)]
 mod tests;
@@ -41,7 +41,7 @@ fn changed(
 pub(super) struct Rules<'a> {
     pub(super) strategy: Strategy,
     /// `rescheduleCriticalSeconds` and `unschedulableDuration`.
-    pub(super) patience: (i32, i32),
+    pub(super) durations: (i32, i32),
     /// The name of the newest revision.
     pub(super) updated: &'a str,
     /// When the rollout of the newest revision began, or ended.
@@ -64,11 +64,11 @@ pub(super) struct Judgement {
     pub(super) awaited: i32,
     /// Of the reserved ones, those that will not be ready soon: the scheduler refused them, or an older revision runs in them.
     pub(super) stuck: i32,
-    /// The same, and reserved ones that the scheduler has not looked at yet.
+    /// The same, and reserved ones that the scheduler has not tried yet.
     pub(super) unplaced: i32,
     /// Pods whose label is to say whether they are reserved.
     pub(super) labels: Vec<(ObjectVersion, bool)>,
-    /// When to look again.
+    /// When to reconcile again.
     pub(super) again: Option<Timestamp>,
 }
 
@@ -111,7 +111,7 @@ pub(super) fn judge(
 
 /// Without room for a Pod the subset gets no further ones for a while.
 fn by_time(rules: &Rules<'_>, place: &SubsetWorkload<'_>, mut judgement: Judgement) -> Judgement {
-    let duration = rules.patience.1;
+    let duration = rules.durations.1;
     let set = |status, reason, message: &str, judgement: &mut Judgement| {
         let known = judgement.condition.as_ref();
         judgement.condition = Some(changed(known, (SCHEDULABLE, status), (reason, message), rules.now));
@@ -198,7 +198,7 @@ fn is_reserved(rules: &Rules<'_>, pod: &ObservedPod, keeps_old: bool, judgement:
     if keeps_old || pod.is_ready() {
         return false;
     }
-    let until = rules.updated_since.map(|since| after(since, rules.patience.0));
+    let until = rules.updated_since.map(|since| after(since, rules.durations.0));
     let waits = until.filter(|until| rules.now <= *until);
     waits.into_iter().for_each(|until| judgement.requeue_at(until));
     waits.is_none()
@@ -213,13 +213,13 @@ fn count(rules: &Rules<'_>, pod: &ObservedPod, judgement: &mut Judgement) {
 
 /// A reserved Pod that has been ready for long enough.
 fn is_trusted(rules: &Rules<'_>, pod: &ObservedPod, judgement: &mut Judgement) -> bool {
-    let duration = rules.patience.1;
+    let duration = rules.durations.1;
     let is_running = &*pod.status.phase == "Running";
     if is_running && pod.is_ready_for(duration, rules.now) {
         return true;
     }
     let ready = pod.condition("Ready").filter(|ready| is_running && &*ready.status == "True");
-    let since = ready.and_then(|ready| ready.last_transition_time).unwrap_or(rules.now);
+    let since = ready.and_then(PodCondition::since).unwrap_or(rules.now);
     judgement.requeue_at(after(since, duration));
     false
 }
@@ -247,7 +247,7 @@ fn room(rules: &Rules<'_>, pod: &ObservedPod) -> Room {
     if !is_refused(pod) {
         return Room::SubsetWorkloads;
     }
-    let until = after(pod.metadata.creation_timestamp.unwrap_or(rules.now), rules.patience.0);
+    let until = after(pod.metadata.created().unwrap_or(rules.now), rules.durations.0);
     if until < rules.now { Room::Lacking } else { Room::Awaited(until) }
 }
 

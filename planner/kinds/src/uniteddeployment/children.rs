@@ -142,8 +142,8 @@ impl Child {
         owner.kind == "ReplicaSet" && hash.is_some_and(|hash| !hash.contains('-'))
     }
 
-    /// The state that was looked at.
-    pub fn seen(&self) -> ObjectVersion {
+    /// The state that was observed.
+    pub fn observed(&self) -> ObjectVersion {
         ObjectVersion {
             name: self.name.to_string(),
             uid: self.uid.to_string(),

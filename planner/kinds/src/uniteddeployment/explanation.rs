@@ -1,11 +1,11 @@
-//! How the Pods of a UnitedDeployment are divided, and why, as `kutter explain` tells it.
+//! How the Pods of a UnitedDeployment are divided, and why, as `kutter explain` prints it.
 
 use serde::Serialize;
 
 use super::plan::{Plan, Snapshot, plan};
 use super::template::Target;
 
-/// What there is to tell.
+/// What there is to report.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Explanation {
@@ -74,23 +74,25 @@ fn next(plan: &Plan) -> Vec<String> {
     let adoptions = plan
         .adoptions
         .iter()
-        .map(|(kind, patch)| format!("adopt {} {}", kind.display_name(), patch.seen.name));
+        .map(|(kind, patch)| format!("adopt {} {}", kind.display_name(), patch.observed.name));
     let creations = plan.creations.iter().map(|creation| match &creation.json {
         Ok(_) => format!("create the workload of subset {}", creation.subset),
         Err(problem) => format!("nothing for subset {}: {problem}", creation.subset),
     });
-    let deletions =
-        plan.deletions.iter().map(|(kind, seen)| format!("delete {} {}", kind.display_name(), seen.name));
-    let updates = plan.updates.iter().map(|(seen, target)| {
+    let deletions = plan
+        .deletions
+        .iter()
+        .map(|(kind, observed)| format!("delete {} {}", kind.display_name(), observed.name));
+    let updates = plan.updates.iter().map(|(observed, target)| {
         let Target { replicas, partition, .. } = target;
         format!(
             "bring {} {} up to date: {replicas} replicas, partition {partition}",
             target.kind.display_name(),
-            seen.name
+            observed.name
         )
     });
     let labels =
-        plan.labels.iter().map(|patch| format!("tell Pod {} whether it is reserved", patch.seen.name));
+        plan.labels.iter().map(|patch| format!("label Pod {} as reserved or not", patch.observed.name));
     let stuck = plan.stuck.iter().map(|pod| format!("delete Pod {}, which blocks its update", pod.name));
     let all =
         revision.chain(adoptions).chain(labels).chain(creations).chain(deletions).chain(updates).chain(stuck);

@@ -72,7 +72,7 @@ impl ChildKind {
         }
     }
 
-    /// Its name in Events, which tells it from all others.
+    /// Its name in Events, which distinguishes it from all others.
     pub fn display_name(self) -> &'static str {
         match self {
             Self::AdvancedStatefulSet => "AdvancedStatefulSet",

@@ -15,7 +15,7 @@ use super::revision::{data_of, is_of_united};
 use super::rollout::Rollout;
 use super::scene::{Conditions, Judgements, Scene};
 pub use super::snapshot::Snapshot;
-use super::status::{Draft, sum_up, tell_revision, updated_since};
+use super::status::{Draft, record_revision, sum_up, updated_since};
 use super::subset_workloads::{SubsetWorkload, SubsetWorkloads};
 use super::template::{Allowance, Target, new_child};
 use crate::workload::object_version::ObjectVersion;
@@ -37,7 +37,7 @@ pub mod world;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PatchOf {
     /// The object.
-    pub seen: ObjectVersion,
+    pub observed: ObjectVersion,
     /// The merge patch, with its preconditions.
     pub patch: String,
 }
@@ -71,13 +71,13 @@ pub struct Plan {
     pub updates: Vec<(ObjectVersion, Target)>,
     /// Pods of StatefulSets that keep them from their update.
     pub stuck: Vec<ObjectVersion>,
-    /// The status, but for what comes of all this; beside a revision the one to tell where that can't be written.
+    /// The status, but for what comes of all this; beside a revision the one to write where that can't be written.
     pub status: Option<Draft>,
-    /// What to tell.
+    /// What to report.
     pub events: Vec<Event>,
     /// Why nothing can be done.
     pub problem: Option<String>,
-    /// When to look again, even if nothing changes.
+    /// When to reconcile again, even if nothing changes.
     pub again: Option<Duration>,
     pub(super) shares: Shares,
     pub(super) judgements: Judgements,
@@ -172,7 +172,7 @@ fn wanted<'a>(
     Ok((kind, choice))
 }
 
-/// A plan by which nothing is done: its status tells what there is.
+/// A plan by which nothing is done: its status says what there is.
 fn resting(snapshot: &Snapshot<'_>, history: &[&StoredRevision]) -> Plan {
     let united = snapshot.united;
     let status = &united.status;
@@ -214,7 +214,7 @@ fn complaint(found: &SubsetWorkloads<'_>) -> Option<String> {
 fn act(scene: &Scene<'_>) -> Plan {
     let (united, now) = (scene.united, scene.now);
     let mut status = united.status.clone();
-    tell_revision(&mut status, scene.current, scene.updated, now);
+    record_revision(&mut status, scene.current, scene.updated, now);
     let mut conditions = scene.conditions();
     let mut judgements = scene.judge(&conditions, updated_since(&status));
     let shares = match allocate(&united.spec, &scene.present(&judgements, &conditions)) {
@@ -229,7 +229,7 @@ fn act(scene: &Scene<'_>) -> Plan {
     settle(scene, &shares, &mut judgements, &mut conditions);
     let mut plan = Plan::default();
     let labels = judgements.values().flat_map(|judgement| &judgement.labels);
-    plan.labels = labels.map(|(seen, reserved)| reservation(seen, *reserved)).collect();
+    plan.labels = labels.map(|(observed, reserved)| reservation(observed, *reserved)).collect();
     change(&mut plan, scene, targets(scene, &shares, &judgements));
     plan.stuck = stuck(scene, &plan.updates);
     let again = judgements.values().filter_map(|judgement| judgement.again).min();
@@ -298,7 +298,7 @@ fn rollout_of_waiting(scene: &Scene<'_>) -> Option<Rollout> {
 }
 
 /// How many Pods more than its template says a workload may have unavailable, for those that will not be ready soon. What it
-/// has stays while the scheduler has not looked at all of them.
+/// has stays while the scheduler has not tried all of them.
 fn lacking(place: &SubsetWorkload<'_>, judgement: &Judgement, own: i32) -> i32 {
     let child = place.child;
     let known = child.rollout.max_unavailable(child.kind, child.replicas).unwrap_or(own);
@@ -310,19 +310,20 @@ fn change(plan: &mut Plan, scene: &Scene<'_>, targets: BTreeMap<String, Target>)
     let found = &scene.found;
     for child in &found.orphans {
         let owner = Owner::of(API_VERSION, KIND, &scene.united.metadata);
-        let seen = child.seen();
-        plan.adoptions.push((child.kind, PatchOf { patch: adoption(&seen, &child.others, &owner), seen }));
+        let observed = child.observed();
+        plan.adoptions
+            .push((child.kind, PatchOf { patch: adoption(&observed, &child.others, &owner), observed }));
     }
     let gone = found.places.iter().filter(|(name, _)| !targets.contains_key(**name));
     let gone = gone.map(|(_, place)| place.child).chain(found.surplus.iter().copied());
-    plan.deletions.extend(gone.map(|child| (child.kind, child.seen())));
+    plan.deletions.extend(gone.map(|child| (child.kind, child.observed())));
     for (name, target) in targets {
         match found.places.get(name.as_str()) {
             None => {
                 plan.creations.push(Creation { json: new_child(scene.united, &target), subset: name });
             }
             Some(place) if place.child.owner.is_some() && differs(place.child, &target) => {
-                plan.updates.push((place.child.seen(), target));
+                plan.updates.push((place.child.observed(), target));
             }
             Some(_) => {}
         }
@@ -343,18 +344,18 @@ fn differs(child: &Child, target: &Target) -> bool {
         || target.allowance.is_some_and(|allowance| limit.is_some_and(|limit| limit != allowance.sum()))
 }
 
-fn reservation(seen: &ObjectVersion, reserved: bool) -> PatchOf {
+fn reservation(observed: &ObjectVersion, reserved: bool) -> PatchOf {
     let mut labels = Map::new();
     labels.insert(RESERVED_POD.to_owned(), reserved.to_string().into());
-    let patch = json!({"metadata": {"uid": seen.uid, "labels": labels}}).to_string();
-    PatchOf { seen: seen.clone(), patch }
+    let patch = json!({"metadata": {"uid": observed.uid, "labels": labels}}).to_string();
+    PatchOf { observed: observed.clone(), patch }
 }
 
 /// Pods that a StatefulSet would wait for forever: they are to be updated, and are not ready at an older revision.
 fn stuck(scene: &Scene<'_>, updates: &[(ObjectVersion, Target)]) -> Vec<ObjectVersion> {
     let settled = scene.found.places.values().filter(|place| {
         let child = place.child;
-        let is_up_to_date = !updates.iter().any(|(seen, _)| *seen.uid == *child.uid);
+        let is_up_to_date = !updates.iter().any(|(observed, _)| *observed.uid == *child.uid);
         child.kind == ChildKind::StatefulSet
             && !child.rollout.is_on_delete()
             && child.revision() == scene.updated

@@ -44,7 +44,7 @@ fn replacing(template: &str) -> String {
 
 /// The template without what says nothing, Pod templates and claims in their canonical form. Without what OpenKruise's types
 /// don't know it serves to recognise its revisions: those may have CloneSets in their older shape, of which the reuse of
-/// claims can't be told.
+/// claims are not known.
 fn normal(template: &str, unknown: Unknown) -> Result<Value, CanonicalError> {
     let mut template: Value = serde_json::from_str(template)?;
     for kind in ChildKind::ALL {

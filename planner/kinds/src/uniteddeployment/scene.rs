@@ -12,7 +12,7 @@ use super::allocation::Present;
 use super::children::ChildKind;
 use super::snapshot::Snapshot;
 use super::subset_workloads::{SubsetWorkloads, found};
-use super::{Strategy, patience, strategy};
+use super::{Strategy, durations, strategy};
 use crate::workload::revision::StoredRevision;
 
 /// How each subset does, by name.
@@ -80,7 +80,7 @@ impl<'a> Scene<'a> {
         let spec = &self.united.spec;
         let rules = Rules {
             strategy: self.strategy,
-            patience: patience(spec),
+            durations: durations(spec),
             updated: self.updated,
             updated_since: since.map(|since| self.created.unwrap_or(since).max(since)),
             now: self.now,
@@ -108,7 +108,7 @@ impl<'a> Scene<'a> {
         let absent = marked.map(|name| (name, Present { was_marked: true, ..Present::default() }));
         let present = self.found.places.iter().map(|(name, place)| {
             let judgement = judgements.get(*name);
-            // A workload tells later than its Pods that they are ready.
+            // A workload reports later than its Pods that they are ready.
             let ready = place.active().filter(|pod| pod.is_ready()).count();
             let present = Present {
                 replicas: place.child.replicas,

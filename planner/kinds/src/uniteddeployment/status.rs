@@ -1,4 +1,4 @@
-//! What is told about a UnitedDeployment (docs/behaviour/uniteddeployment.md#status).
+//! What is reported about a UnitedDeployment (docs/behaviour/uniteddeployment.md#status).
 
 use std::sync::Arc;
 
@@ -31,13 +31,13 @@ pub enum Failure {
     Update(String),
 }
 
-/// When the rollout of the newest revision began, or ended, as the status tells it.
+/// When the rollout of the newest revision began, or ended, as the status says.
 pub(super) fn updated_since(status: &Status) -> Option<Timestamp> {
     let known = status.conditions.iter().find(|condition| condition.kind == ROLLED_OUT);
     known.and_then(|known| known.last_transition_time.as_ref()).and_then(Time::timestamp)
 }
 
-/// Sets a condition as part of the status: one whose status or reason changes goes to the end.
+/// Sets a condition as part of the status: one whose status or reason changes is moved to the end.
 fn set(status: &mut Status, (kind, holds): (&str, bool), (reason, message): (&str, String), now: Timestamp) {
     let value = if holds { ConditionStatus::True } else { ConditionStatus::False };
     let known = status.conditions.iter_mut().find(|condition| condition.kind == kind);
@@ -61,8 +61,8 @@ fn set(status: &mut Status, (kind, holds): (&str, bool), (reason, message): (&st
     status.conditions.push(condition);
 }
 
-/// Tells whether the newest revision is the current one, and of which the rollout is. That it is over is told once.
-pub(super) fn tell_revision(status: &mut Status, current: &str, updated: &str, now: Timestamp) {
+/// Says whether the newest revision is the current one, and of which the rollout is. That it is over is reported once.
+pub(super) fn record_revision(status: &mut Status, current: &str, updated: &str, now: Timestamp) {
     let holds = current == updated;
     let known = status.conditions.iter().find(|condition| condition.kind == ROLLED_OUT);
     if holds && known.is_some_and(|known| known.status == Some(ConditionStatus::True)) {
@@ -106,7 +106,7 @@ pub(super) fn sum_up(
     status.current_revision = if is_reached { updated } else { current }.to_owned();
     updated.clone_into(&mut status.updated_revision);
     if status.current_revision != current {
-        tell_revision(status, updated, updated, scene.now);
+        record_revision(status, updated, updated, scene.now);
     }
     status.label_selector = selector_text(&united.spec.selector);
     if reserves {
@@ -209,14 +209,16 @@ impl Draft {
         }
         let (status, now) = (&mut self.status, self.now);
         status.conditions.retain(|condition| condition.kind != OBSOLETE);
-        let was_told = status.conditions.iter().any(|condition| condition.kind == PROVISIONED);
+        let was_reported = status.conditions.iter().any(|condition| condition.kind == PROVISIONED);
         let unprovisioned = match failure {
             Some(Failure::Provision(message)) => Some(message),
             _ => self.complaint.as_ref(),
         };
         match unprovisioned {
             Some(message) => set(status, (PROVISIONED, false), ("Error", message.clone()), now),
-            None if self.provisions || was_told => set(status, (PROVISIONED, true), ("", String::new()), now),
+            None if self.provisions || was_reported => {
+                set(status, (PROVISIONED, true), ("", String::new()), now);
+            }
             None => {}
         }
         match failure {
@@ -225,9 +227,9 @@ impl Draft {
             None => set(status, (UPDATED, true), ("", String::new()), now),
         }
         let metadata = &united.metadata;
-        let seen = (metadata.uid.as_str(), metadata.resource_version.as_str());
+        let observed = (metadata.uid.as_str(), metadata.resource_version.as_str());
         (self.status != united.status).then(|| StatusWrite {
-            patch: merge_patch(seen, &united.status, &self.status, &REQUIRED),
+            patch: merge_patch(observed, &united.status, &self.status, &REQUIRED),
             is_urgent: (is_whole(&self.status, united) && !is_whole(&united.status, united))
                 || without_counts(&self.status) != without_counts(&united.status),
         })

@@ -1,4 +1,4 @@
-//! Which changes are looked at (docs/behaviour/uniteddeployment.md#what-starts-a-look).
+//! Which changes start a reconcile (docs/behaviour/uniteddeployment.md#what-starts-a-reconcile).
 
 use api::kinds::uniteddeployment::UnitedDeployment;
 use api::labels::{RESERVED_POD, SUBSET_NAME, UNITED_REVISION};
@@ -6,7 +6,7 @@ use api::labels::{RESERVED_POD, SUBSET_NAME, UNITED_REVISION};
 use super::children::Child;
 use pod::observed::ObservedPod;
 
-/// Whether a UnitedDeployment that has changed is to be looked at: it is new, is gone, or says something else.
+/// Whether a UnitedDeployment that has changed is to be reconciled: it is new, is gone, or says something else.
 pub fn of_united(old: Option<&UnitedDeployment>, new: Option<&UnitedDeployment>) -> bool {
     let said = |united: &UnitedDeployment| {
         let metadata = &united.metadata;

@@ -49,7 +49,7 @@ pub enum DeleteReason {
 /// Why a claim is written to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClaimReason {
-    /// It goes with other objects from now on, or with none.
+    /// It is deleted with other objects from now on, or with none.
     Owners,
     /// Its size grows.
     Resize,
@@ -60,11 +60,11 @@ pub enum ClaimReason {
 pub enum WriteReason {
     /// The selector does not match it any more: it stops belonging to the workload.
     Release,
-    /// It belongs to nobody, and to the workload from now on, if that still exists as it was seen.
+    /// It belongs to nobody, and to the workload from now on, if that still exists as it was observed.
     Adopt,
     /// It gets the labels back by which it is known.
     KeepIdentity,
-    /// It goes to another state of its life, or its update in place continues.
+    /// Its lifecycle state changes, or its update in place continues.
     Progress,
     /// Its preDelete hook holds it: it waits for deletion.
     PrepareDelete,
@@ -103,7 +103,7 @@ pub enum Action {
         /// Why.
         reason: DeleteReason,
     },
-    /// Send the writes one after another, the first with the resource version that was seen, each further
+    /// Send the writes one after another, the first with the resource version that was observed, each further
     /// one with that which the one before returned. The first failure ends them.
     WritePod {
         /// The Pod.
@@ -140,7 +140,7 @@ pub enum Action {
     HandOverClaim {
         /// The claim.
         claim: ObjectVersion,
-        /// The Pod that it goes with; empty where it stays.
+        /// The Pod that it is deleted with; empty where it stays.
         pod: String,
         /// The patch, with its preconditions.
         patch: String,
@@ -168,7 +168,7 @@ pub enum Action {
         patch: String,
     },
     /// Make an object that is neither Pod nor claim and belongs to nobody the workload's, if that still exists as it
-    /// was seen: send this merge patch.
+    /// was observed: send this merge patch.
     AdoptChild {
         /// Its kind.
         kind: ChildKind,
@@ -196,12 +196,12 @@ pub enum Part<'a> {
 }
 
 impl Action {
-    /// Deletes the Pod as it was looked at, which has no claims of its own.
+    /// Deletes the Pod as it was observed, which has no claims of its own.
     pub(crate) fn delete_pod(pod: &ObservedPod, reason: DeleteReason) -> Self {
         Self::DeletePod { pod: ObjectVersion::pod(pod), claims: Vec::new(), reason }
     }
 
-    /// Writes to the Pod as it was looked at; no update begins.
+    /// Writes to the Pod as it was observed; no update begins.
     pub(crate) fn write_pod(pod: &ObservedPod, writes: Vec<PodWrite>, reason: WriteReason) -> Self {
         Self::WritePod { pod: ObjectVersion::pod(pod), writes, reason, revision: String::new() }
     }

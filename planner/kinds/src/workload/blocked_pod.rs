@@ -14,7 +14,7 @@ use super::member::Member;
 use super::revision::StoredRevision;
 use super::snapshot::{Refusal, Snapshot};
 use pod::lifecycle::State;
-use pod::observed::ObservedPod;
+use pod::observed::{ObservedPod, PodCondition};
 
 /// The Pods of one workload, and what holds them back.
 #[derive(Clone, Copy, Debug)]
@@ -106,8 +106,8 @@ fn entered(pod: &ObservedPod) -> Option<Timestamp> {
 
 /// Since when the Pod is not ready.
 pub(crate) fn not_ready_since(pod: &ObservedPod) -> Option<Timestamp> {
-    let ready = pod.condition("Ready").and_then(|ready| ready.last_transition_time);
-    ready.or(pod.metadata.creation_timestamp)
+    let ready = pod.condition("Ready").and_then(PodCondition::since);
+    ready.or(pod.metadata.created())
 }
 
 /// The hook's labels and finalizers that hold the Pod.

@@ -80,5 +80,5 @@ pub struct Child {
     /// Its kind.
     pub kind: ChildKind,
     /// The object.
-    pub seen: ObjectVersion,
+    pub observed: ObjectVersion,
 }

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use pod::observed::ObservedPod;
 
-/// What the order reads of a Pod; smaller goes first. Kinds with rules of their own in between compare the parts.
+/// What the order reads of a Pod; smaller comes first. Kinds with rules of their own in between compare the parts.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct DeletionOrder<'a> {
     /// Bound to a node, and the phase.
@@ -25,10 +25,9 @@ impl<'a> DeletionOrder<'a> {
         };
         let ready = pod.condition("Ready").filter(|condition| &*condition.status == "True");
         // A time that is not known counts as the latest; among Pods that are not ready there is none.
-        let since =
-            ready.map_or(Timestamp::MIN, |ready| ready.last_transition_time.unwrap_or(Timestamp::MAX));
+        let since = ready.map_or(Timestamp::MIN, |ready| ready.since().unwrap_or(Timestamp::MAX));
         let restarts = pod.status.container_statuses.iter().map(|status| status.restart_count).max();
-        let created = pod.metadata.creation_timestamp.unwrap_or(Timestamp::MAX);
+        let created = pod.metadata.created().unwrap_or(Timestamp::MAX);
         Self {
             placed: (!pod.spec.node_name.is_empty(), phase),
             ready: ready.is_some(),

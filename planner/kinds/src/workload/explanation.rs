@@ -1,8 +1,8 @@
-//! What stands in the way of a workload: which Pods block, which budget is used up, what would clear it.
+//! What blocks a workload: which Pods block, which budget is used up, what would clear it.
 //!
-//! `kutter explain` prints it. What stands for a minute is also told by condition [`BLOCKED`], a type under our
+//! `kutter explain` prints it. What lasts for a minute is also reported by condition [`BLOCKED`], a type under our
 //! own prefix that OpenKruise does not have: it is there while nothing moves though the workload has not what
-//! it asks for, and goes when something moves again. Waiting for people who decided so (`paused`,
+//! it asks for, and is removed when something moves again. Waiting for people who decided so (`paused`,
 //! `partition`, `OnDelete`) is no blockade.
 
 use std::fmt;
@@ -33,11 +33,11 @@ pub struct Explanation {
     pub is_moving: bool,
     /// Settings that hold the CloneSet back as they are meant to, and budgets that are used up.
     pub limits: Vec<String>,
-    /// What stands in the way, by Pod name.
+    /// What blocks progress, by Pod name.
     pub blockers: Vec<Blocker>,
 }
 
-/// One thing that stands in the way.
+/// One thing that blocks progress.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Blocker {
     /// The Pod; empty where it is none.

@@ -16,7 +16,7 @@ use super::revision::{RevisionStep, StoredRevision};
 use super::snapshot::{Costs, Environment, Refusal, Snapshot};
 use super::storage_class::StorageClasses;
 use pod::node_fit::Nodes;
-use pod::observed::{Container, ContainerStatus, ObservedPod, PodCondition};
+use pod::observed::{Container, ContainerReport, ContainerStatus, ObservedPod, PodCondition};
 use pod::write::{ContainerWrite, Target, condition};
 use values::event::Event;
 use values::json_patch::{self, Patch};
@@ -282,7 +282,7 @@ impl<W: Planned> Fleet<W> {
             ::json_patch::patch(&mut self.object, &patch).unwrap();
         }
         let obsolete = |revision: &Arc<StoredRevision>| {
-            plan.obsolete_revisions.iter().any(|seen| seen.name == revision.name())
+            plan.obsolete_revisions.iter().any(|observed| observed.name == revision.name())
         };
         self.revisions.retain(|revision| !obsolete(revision));
         plan
@@ -302,7 +302,7 @@ impl<W: Planned> Fleet<W> {
                     "created twice"
                 );
                 pod.metadata.uid = format!("pod-{}", self.next()).into();
-                pod.metadata.creation_timestamp = Some(self.now);
+                pod.metadata.creation_timestamp = Some(self.now.into());
                 pod.status.phase = "Pending".into();
                 self.pods.push(Arc::new(pod));
             }
@@ -379,7 +379,7 @@ impl<W: Planned> Fleet<W> {
     pub(crate) fn remove(&mut self, name: &str) {
         if self.lingering {
             let now = self.now;
-            self.pod_mut(name).metadata.deletion_timestamp = Some(now);
+            self.pod_mut(name).metadata.deletion_timestamp = Some(now.into());
         } else {
             let before = self.pods.len();
             self.pods.retain(|pod| *pod.metadata.name != *name);
@@ -467,14 +467,17 @@ fn inject(pod: &mut ObservedPod) {
 
 /// All run. They are sorted by name, as the kubelet does.
 fn statuses(containers: &[Container]) -> Box<[ContainerStatus]> {
-    let status = |container: &Container| ContainerStatus {
-        name: container.name.clone().into(),
-        image: container.image.clone(),
-        image_id: format!("id:{}", container.image).into(),
-        container_id: format!("container:{}", container.image).into(),
-        resources: Some(container.resources.clone().into()),
-        ready: true,
-        ..ContainerStatus::default()
+    let status = |container: &Container| {
+        let report = ContainerReport {
+            name: container.name.clone(),
+            image: container.image.clone(),
+            image_id: format!("id:{}", container.image).into(),
+            resources: Some(container.resources.clone()),
+            ready: true,
+            ..ContainerReport::default()
+        };
+        let container_id = format!("container:{}", container.image).into();
+        ContainerStatus { container_id, ..report.into() }
     };
     let mut statuses: Vec<ContainerStatus> = containers.iter().map(status).collect();
     statuses.sort_by(|left, right| left.name.cmp(&right.name));

@@ -102,7 +102,7 @@ pub fn owners(node: &NodeImage) -> impl Iterator<Item = &ObjectReference> {
 }
 
 /// The JSON Patch that puts images, or takes out those that are `None`, and replaces all labels where they are
-/// given. It holds for the version that was looked at.
+/// given. It holds for the version that was observed.
 pub(crate) fn patch(
     node: &NodeImage,
     images: &BTreeMap<&str, Option<Image>>,

@@ -27,7 +27,7 @@ pub struct UpdateStep {
     pub actions: Vec<Action>,
     /// Why it is not complete.
     pub problem: Option<String>,
-    /// When to look again, whatever happens.
+    /// When to reconcile again, whatever happens.
     pub requeue: Option<Duration>,
     /// What updates in progress wait for, by Pod.
     pub incomplete: BTreeMap<String, Incomplete>,
@@ -62,7 +62,7 @@ pub struct Updates<'w> {
     pub rules: &'w Rules,
     /// The hooks of its Pods.
     pub hooks: &'w Lifecycle,
-    /// How its kind goes through the lifecycle.
+    /// How its kind uses the lifecycle.
     pub flavour: Flavour,
     /// Pods whose update was refused a short time ago, by UID.
     pub held: &'w BTreeMap<Box<str>, Refusal>,
@@ -93,7 +93,7 @@ impl Updates<'_> {
         let mut busy = HashSet::new();
         for member in members {
             let pod = member.pod;
-            // One that prepares for an update that is not to come any more goes back to its life.
+            // One that prepares for an update that was cancelled returns to `Normal`.
             let updated = match member.state {
                 Some(State::PreparingUpdate) => !turn.chosen.contains(member.name()) && !self.is_held(member),
                 _ => member.is_updated,
@@ -251,7 +251,7 @@ impl<'w, 'a> Policy<'w, 'a> {
         matches!(self.allowed, PodUpdatePolicy::InPlaceIfPossible | PodUpdatePolicy::InPlaceOnly)
     }
 
-    /// The Pod can be updated as the user allows. Where it can't, `step` tells why.
+    /// The Pod can be updated as the user allows. Where it can't, `step` says why.
     pub fn allows(&mut self, member: &Member<'a>, step: &mut UpdateStep) -> bool {
         match self.way(member.pod) {
             Err(reason) if self.allowed == PodUpdatePolicy::InPlaceOnly => {

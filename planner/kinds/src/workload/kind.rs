@@ -82,7 +82,7 @@ pub trait Workload:
     /// Which Pods belong to it.
     fn selector(&self) -> &LabelSelector;
 
-    /// How many Pods it wants, where it goes by their deletion costs when there are too many.
+    /// How many Pods it wants, where it uses their deletion costs when there are too many.
     fn wants_by_cost(&self) -> Option<i32> {
         None
     }

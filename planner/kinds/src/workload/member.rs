@@ -1,4 +1,4 @@
-//! A Pod of a workload, looked at once: what the steps of a plan ask about it.
+//! A Pod of a workload, read once: what the steps of a plan ask about it.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use pod::inplace::readiness::gate_is_open;
 use pod::lifecycle::{State, is_normal};
-use pod::observed::ObservedPod;
+use pod::observed::{ObservedPod, PodCondition};
 use pod::revision_labels::RevisionLabels;
 use values::selector::Selector;
 
@@ -55,7 +55,7 @@ impl<'a> Member<'a> {
         let is_serving = is_ready && is_normal(pod);
         let is_available = is_serving && pod.is_ready_for(rules.min_ready_seconds, rules.now);
         let waits = is_serving && !is_available;
-        let since = pod.condition("Ready").and_then(|ready| ready.last_transition_time);
+        let since = pod.condition("Ready").and_then(PodCondition::since);
         let wanted = SignedDuration::from_secs(rules.min_ready_seconds.into());
         Self {
             pod,
@@ -74,12 +74,12 @@ impl<'a> Member<'a> {
         &self.pod.metadata.name
     }
 
-    /// Its preDelete hook holds it, or held it when it was last looked at.
+    /// Its preDelete hook holds it, or held it when it was last observed.
     pub fn is_preparing_delete(&self) -> bool {
         self.state == Some(State::PreparingDelete)
     }
 
-    /// It goes as soon as it may: the workload waits for that and need not choose another one.
+    /// It is deleted as soon as it may: the workload waits for that and need not choose another one.
     pub fn is_leaving(&self) -> bool {
         self.is_specified || self.is_preparing_delete()
     }

@@ -1,4 +1,4 @@
-//! Merge patches of an object's metadata that hold only for the state of the object that was looked at.
+//! Merge patches of an object's metadata that hold only for the state of the object that was observed.
 
 use api::kinds::ObjectMeta;
 use serde_json::{Map, Value, json};

@@ -1,4 +1,4 @@
-//! Objects of namespaced kinds: few in each namespace, looked at for each Pod of it.
+//! Objects of namespaced kinds: few in each namespace, read for each Pod of it.
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -9,7 +9,7 @@ pub trait Entry: Clone + PartialEq {
     /// The object's name.
     fn name(&self) -> &str;
 
-    /// Which of two objects of a namespace goes first.
+    /// Which of two objects of a namespace comes first.
     fn precedence(&self, other: &Self) -> Ordering;
 }
 

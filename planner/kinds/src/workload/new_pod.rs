@@ -22,7 +22,7 @@ fn no_object(part: impl Into<String>) -> TemplateError {
     TemplateError { part: part.into() }
 }
 
-/// As much of `generateName` goes into a name, as the API server generates names.
+/// As much of `generateName` is used in a name, as the API server generates names.
 const LONGEST_BASE: usize = 58;
 const SUFFIX: usize = 5;
 
@@ -59,7 +59,7 @@ pub struct NewMetadata<'a> {
     pub labels: Vec<(&'a str, &'a str)>,
     /// Annotations, likewise.
     pub annotations: Vec<(&'a str, &'a str)>,
-    /// The workload; none where the object stays when that goes.
+    /// The workload; none where the object stays when that is deleted.
     pub owner: Option<Owner<'a>>,
 }
 

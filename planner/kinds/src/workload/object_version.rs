@@ -4,14 +4,14 @@ use api::kinds::ObjectMeta;
 
 use pod::observed::{ObservedPod, PodMetadata};
 
-/// An object and the state of it that was looked at: the precondition of a write.
+/// An object and the state of it that was observed: the precondition of a write.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ObjectVersion {
     /// Its name.
     pub name: String,
     /// Its identity.
     pub uid: String,
-    /// The version that was looked at.
+    /// The version that was observed.
     pub resource_version: String,
 }
 

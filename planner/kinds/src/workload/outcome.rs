@@ -1,4 +1,4 @@
-//! What came of the steps of a plan, which its status tells.
+//! What came of the steps of a plan, which its status reports.
 
 /// How carrying out a step of a plan went.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -56,9 +56,9 @@ impl<'a> Owner<'a> {
 
 /// The merge patch by which an object, which nobody manages, belongs to this owner too. It holds for this state of the object
 /// only.
-pub(crate) fn adoption(seen: &ObjectVersion, known: &[OwnerReference], owner: &impl Serialize) -> String {
+pub(crate) fn adoption(observed: &ObjectVersion, known: &[OwnerReference], owner: &impl Serialize) -> String {
     let owners: Vec<Value> = known.iter().map(|known| json!(known)).chain([json!(owner)]).collect();
     let metadata =
-        json!({"ownerReferences": owners, "uid": seen.uid, "resourceVersion": seen.resource_version});
+        json!({"ownerReferences": owners, "uid": observed.uid, "resourceVersion": observed.resource_version});
     json!({"metadata": metadata}).to_string()
 }

@@ -62,9 +62,9 @@ pub struct Plan<S> {
     pub obsolete_revisions: Vec<ObjectVersion>,
     /// Events that do not hang on the success of an action.
     pub events: Vec<Event>,
-    /// When to look again though nothing happens.
+    /// When to reconcile again though nothing happens.
     pub requeue_after: Option<Duration>,
-    /// What stands in the way.
+    /// What blocks progress.
     pub explanation: Explanation,
 }
 
@@ -98,7 +98,7 @@ pub struct Problems {
 }
 
 impl Problems {
-    /// What stands in the way of the steps, since when their conditions report it.
+    /// What blocks the steps, since when their conditions report it.
     pub(crate) fn blockers<S: WorkloadStatus>(&self, status: &S) -> Vec<Blocker> {
         let conditions = status.conditions();
         let reported = [(&self.scale, S::FAILED_SCALE.0), (&self.update, S::FAILED_UPDATE.0)];
@@ -136,7 +136,7 @@ impl<S> Plan<S> {
 
 impl<S: WorkloadStatus> Plan<S> {
     /// Nothing can be planned. The status keeps what it says, for nothing was done about this generation, and
-    /// tells why.
+    /// says why.
     pub(crate) fn impossible<W: Workload<Status = S>>(workload: &W, problem: String, now: Timestamp) -> Self {
         let explanation = Explanation::of_problem(W::KIND, &problem);
         let mut status = StatusPlan::unchanged(workload, now);

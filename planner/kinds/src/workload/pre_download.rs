@@ -186,7 +186,7 @@ pub fn plan(rollout: &Rollout<'_>) -> Result<Vec<Action>, CanonicalError> {
 /// Deletes the jobs of a rollout that is over.
 pub fn clear(children: &[Arc<Child>]) -> Vec<Action> {
     let jobs = children.iter().filter(|child| child.kind == IMAGE_PULL_JOB);
-    jobs.map(|job| Action::DeleteChild { kind: job.kind, child: job.seen.clone() }).collect()
+    jobs.map(|job| Action::DeleteChild { kind: job.kind, child: job.observed.clone() }).collect()
 }
 
 /// Puts a label `true` on the update revision, whichever version of it is stored, so that the question is not

@@ -56,7 +56,7 @@ pub struct Watched<'a> {
     pub deadline_seconds: Option<i32>,
     /// Why no progress is expected, the first that holds.
     pub rest: Option<Rest>,
-    /// What the stored status tells.
+    /// What the stored status says.
     pub before: Reached<'a>,
     /// How far it is now.
     pub now: Reached<'a>,
@@ -121,7 +121,7 @@ impl Watched<'_> {
         if known.reason == DEADLINE_EXCEEDED {
             return self.now.update_revision == self.before.update_revision;
         }
-        // Any other reason than `updated` ends with this look: a rollout begins, whose time starts now.
+        // Any other reason than `updated` ends with this reconcile: a rollout begins, whose time starts now.
         let written = known.last_update_time.as_ref().and_then(Time::timestamp);
         known.reason == updated
             && self.now.stands_still_since(&self.before)

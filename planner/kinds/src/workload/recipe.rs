@@ -78,7 +78,7 @@ impl<'a> Cookbook<'a> {
     }
 
     /// The claim templates of this revision: the present ones, those that it records, or those that its Pods show. None
-    /// where nothing tells.
+    /// where nothing decides.
     pub(crate) fn claims_of(&self, revision: &StoredRevision) -> Option<Raw> {
         if revision.name() == self.update {
             return self.claims.cloned();

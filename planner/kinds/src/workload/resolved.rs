@@ -17,7 +17,7 @@ use serde::Deserialize;
 use pod::observed::{Pairs, PodMetadata};
 use values::selector::{Selector, SelectorError};
 
-/// The annotation of Deployments and ReplicaSets that tells which ReplicaSet is the present one.
+/// The annotation of Deployments and ReplicaSets that says which ReplicaSet is the present one.
 pub const DEPLOYMENT_REVISION: &str = "deployment.kubernetes.io/revision";
 
 /// The annotations that are kept.
@@ -69,7 +69,7 @@ pub struct Reference<'a> {
 }
 
 impl Reference<'_> {
-    /// The API group. Kinds are told by group and kind, never by version.
+    /// The API group. Kinds are identified by group and kind, never by version.
     pub fn group(&self) -> &str {
         api::group_and_version(self.api_version).0
     }
@@ -163,7 +163,7 @@ impl ResolvedWorkload {
             .map(|selector| self.selector = selector))
     }
 
-    /// How many Pods a workload is to have by its `scale`; `None` where that does not tell.
+    /// How many Pods a workload is to have by its `scale`; `None` where that does not say.
     ///
     /// # Errors
     /// A text that is no Scale.
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_scale_tells_replicas_and_selector() {
+    fn a_scale_gives_replicas_and_selector() {
         let mut found = read("example.com", "Rollout", &json!({"metadata": {"name": "web"}}));
         found
             .take_in_scale(r#"{"spec":{"replicas":4},"status":{"replicas":2,"selector":"app=web,x!=y"}}"#)

@@ -24,7 +24,7 @@ pub type Costs = BTreeMap<Box<str>, i64>;
 /// API server to a create, a patch or a delete is in it, even where the watch has not shown it yet, and
 /// after a write whose answer is not known (a timeout) the objects are read again before the next plan.
 /// There are no expectations beside that. A snapshot that is older than what *others* did is harmless: each
-/// write to an existing object carries the version that was looked at.
+/// write to an existing object carries the version that was observed.
 #[derive(Debug)]
 pub struct Snapshot<'a, W> {
     /// The workload, in the version that is stored.
@@ -90,7 +90,7 @@ pub struct Refusal {
 pub struct Environment {
     /// The flag `--cloneset-scaling-exclude-preparing-delete`.
     pub exclude_preparing_delete: bool,
-    /// The API server's version, which tells whether it has `pods/resize`.
+    /// The API server's version, which says whether it has `pods/resize`.
     pub server: ServerVersion,
     /// The kind ImagePullJob is installed.
     pub pull_jobs: bool,

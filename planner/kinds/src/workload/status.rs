@@ -52,8 +52,8 @@ impl<S: WorkloadStatus> StatusPlan<S> {
     }
 
     /// Something is to be done: should it be refused, this condition stays, or comes after this time.
-    pub(crate) fn if_refused(&mut self, condition: &'static str, patience: SignedDuration) {
-        self.blocked = Some((condition, patience));
+    pub(crate) fn if_refused(&mut self, condition: &'static str, delay: SignedDuration) {
+        self.blocked = Some((condition, delay));
     }
 
     /// Not one action of the plan succeeded.
@@ -73,7 +73,7 @@ impl<S: WorkloadStatus> StatusPlan<S> {
         &self.new
     }
 
-    /// The merge patch of `/status`; `None` where nothing differs. It holds for the state that was looked at:
+    /// The merge patch of `/status`; `None` where nothing differs. It holds for the state that was observed:
     /// of a custom resource's status the API server checks the version, not the UID.
     pub fn patch(&self, scale: &Outcome, update: &Outcome) -> Option<String> {
         let mut new = self.new.clone();
@@ -94,15 +94,15 @@ impl<S: WorkloadStatus> StatusPlan<S> {
 }
 
 impl<S: WorkloadStatus> StatusPlan<S> {
-    /// The condition that tells that the only thing to do was refused, as condition `failed` says.
+    /// The condition that says that the only thing to do was refused, as condition `failed` says.
     fn standstill(&self, conditions: &[Condition], failed: &str) -> Option<Condition> {
-        let (kind, patience) = self.blocked?;
+        let (kind, delay) = self.blocked?;
         let stored = self.old.conditions();
         if let Some(known) = conditions::condition(&stored, kind) {
             return Some(known.clone());
         }
         let failed = conditions::condition(conditions, failed)?;
-        let due = failed.since()?.saturating_add(patience).ok()?;
+        let due = failed.since()?.saturating_add(delay).ok()?;
         (due <= self.now).then(|| Condition {
             kind: kind.to_owned(),
             status: ConditionStatus::True,

@@ -39,7 +39,7 @@ impl StorageClass {
         Ok(Self {
             is_default: metadata.annotations.get(IS_DEFAULT) == Some("true"),
             allows_expansion: allow_volume_expansion == Some(true),
-            created: metadata.creation_timestamp,
+            created: metadata.created(),
             name: metadata.name,
         })
     }

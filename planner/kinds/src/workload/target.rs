@@ -38,7 +38,7 @@ impl<'a> Workload<'a> {
         (&*self.group, &*self.kind) == (group, kind)
     }
 
-    /// The Deployment of a ReplicaSet, known by a Pod with these labels: its name is what stands before the hash
+    /// The Deployment of a ReplicaSet, known by a Pod with these labels: its name is what precedes the hash
     /// with which both the ReplicaSet's name ends and the Pod is labelled. So no ReplicaSet has to be known, not
     /// even one that was made a moment ago.
     pub fn deployment(&self, labels: &(impl Labels + ?Sized)) -> Option<Workload<'static>> {

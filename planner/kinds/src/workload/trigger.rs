@@ -1,8 +1,8 @@
-//! Which workloads of a kind have to be looked at when an object has changed.
+//! Which workloads of a kind have to be reconciled when an object has changed.
 //!
-//! Owners are told by group and kind, never by version: Pods from before the present version keep their
+//! Owners are identified by group and kind, never by version: Pods from before the present version keep their
 //! owner. Where a change makes a difference to a plan, its workload is named: that is tested against "no
-//! filter". Two things make a difference and are not reported, so that only the next look finds them, ten
+//! filter". Two things make a difference and are not reported, so that only the next reconcile finds them, ten
 //! minutes later at the most: labels of nodes, and ControllerRevisions that nobody owns.
 
 use std::collections::BTreeSet;

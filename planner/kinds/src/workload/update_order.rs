@@ -1,7 +1,7 @@
 //! In which order Pods are updated (docs/behaviour/in-place-update.md), the same rules for all workloads:
 //! what hurts least first, then what the user ranks higher, then spread over a label's values.
 //!
-//! The order is total: Pods that no rule tells apart go by namespace and name, so every replica and every
+//! The order is total: Pods that no rule distinguishes go by namespace and name, so every replica and every
 //! run decides alike. Validation refuses terms that can't be used; here such a term matches no Pod.
 
 use std::cmp::Reverse;
@@ -19,7 +19,7 @@ mod scatter;
 mod tests;
 pub(crate) mod validation;
 
-/// The scatter value that stands for each value that occurs.
+/// The scatter value for each value that occurs.
 const EACH_VALUE: &str = "*";
 
 /// The order of an update, compiled from the strategies of a workload.
@@ -27,11 +27,11 @@ const EACH_VALUE: &str = "*";
 pub struct UpdateOrder {
     priority: Priority,
     scatter: Vec<Term>,
-    /// `*` stands for each value that occurs; else it is a value like any other.
+    /// `*` means each value that occurs; else it is a value like any other.
     expands: bool,
     /// Pods that prepare for an update already go first.
     prepared_first: bool,
-    /// Pods that no rule tells apart stay in the order in which they are given.
+    /// Pods that no rule distinguishes stay in the order in which they are given.
     keeps_given: bool,
 }
 
@@ -64,12 +64,12 @@ impl UpdateOrder {
         Self { prepared_first: true, ..Self::compile(priority, scatter) }
     }
 
-    /// The order of a StatefulSet: what the priority does not tell apart stays as it is given.
+    /// The order of a StatefulSet: what the priority does not distinguish stays as it is given.
     pub fn of_stateful_set(priority: &PriorityStrategy) -> Self {
         Self { keeps_given: true, ..Self::compile(Some(priority), &[]) }
     }
 
-    /// The order of a SidecarSet: the scatter value `*` stands for each value that occurs.
+    /// The order of a SidecarSet: the scatter value `*` means each value that occurs.
     pub fn of_sidecar_set(priority: Option<&PriorityStrategy>, scatter: &[ScatterTerm]) -> Self {
         Self { expands: true, ..Self::compile(priority, scatter) }
     }
@@ -94,7 +94,7 @@ impl UpdateOrder {
     }
 
     /// The positions in `waiting`, in the order in which these Pods are to be updated. `all` are all Pods
-    /// of the workload, the waiting ones among them: they tell how a label is spread.
+    /// of the workload, the waiting ones among them: they say how a label is spread.
     pub fn sort(&self, waiting: &[&ObservedPod], all: &[&ObservedPod]) -> Vec<usize> {
         let mut order: Vec<(usize, &ObservedPod)> = waiting.iter().copied().enumerate().collect();
         if !self.keeps_given {
@@ -155,14 +155,14 @@ fn default_key(pod: &ObservedPod) -> DefaultKey<'_> {
     };
     let ready = pod.condition("Ready").filter(|condition| &*condition.status == "True");
     // A time that is not known counts as the latest.
-    let since = ready.map_or(Timestamp::MIN, |ready| ready.last_transition_time.unwrap_or(Timestamp::MAX));
+    let since = ready.map_or(Timestamp::MIN, |ready| ready.since().unwrap_or(Timestamp::MAX));
     (
         !pod.spec.node_name.is_empty(),
         phase,
         ready.is_some(),
         Reverse(since),
         Reverse(restarts(pod)),
-        Reverse(pod.metadata.creation_timestamp.unwrap_or(Timestamp::MAX)),
+        Reverse(pod.metadata.created().unwrap_or(Timestamp::MAX)),
         &pod.metadata.namespace,
         &pod.metadata.name,
     )

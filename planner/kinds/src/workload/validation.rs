@@ -102,7 +102,7 @@ pub(crate) fn keep_new(errors: &mut Vec<FieldError>, known: impl FnOnce() -> Vec
 }
 
 /// [`keep_new`] of selectors alone. Of what else is wrong an update is refused for all: the texts of other errors don't
-/// tell whether what they are about has changed.
+/// say whether what they are about has changed.
 pub(crate) fn keep_new_selectors(errors: &mut Vec<FieldError>, known: impl FnOnce() -> Vec<FieldError>) {
     let is_of_selector = |error: &FieldError| {
         let path = error.path.to_string();

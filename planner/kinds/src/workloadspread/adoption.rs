@@ -31,7 +31,7 @@ struct PodPlacement {
     spec: Placement,
 }
 
-/// The position of the subset that suits a Pod best; `free` says of each subset whether it has places left.
+/// The position of the subset that suits a Pod best; `free` says of each subset whether it has slots left.
 pub(super) fn best_subset(spread: &Spread, candidate: &Candidate<'_>, free: &[bool]) -> Option<usize> {
     let pod: PodPlacement = serde_json::from_str(candidate.pod).unwrap_or_default();
     let mut best: Option<(i64, usize)> = None;

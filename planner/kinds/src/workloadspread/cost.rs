@@ -50,7 +50,7 @@ pub(super) fn needed(subsets: &[Subset], replicas: i32) -> Vec<Vec<i32>> {
 }
 
 /// The cost of each Pod of a group, when there are `subsets` subsets. Where each Pod has a cost of its own, one that is
-/// written stays as long as some Pod has to have it: else a Pod that goes would change those of all others.
+/// written stays as long as some Pod has to have it: else a deleted Pod would change those of all others.
 pub(super) fn costs<'p>(group: &Group<'_, 'p>, subsets: usize) -> Vec<(&'p ObservedPod, i64)> {
     let count = i64::try_from(subsets).unwrap_or(i64::MAX / 1000);
     let Some(subset) = group.subset else {
@@ -64,15 +64,15 @@ pub(super) fn costs<'p>(group: &Group<'_, 'p>, subsets: usize) -> Vec<(&'p Obser
     let max = group.max.map_or(usize::MAX, |max| usize::try_from(max).unwrap_or(0));
     let surplus = pods.len().saturating_sub(max);
     let last = pods.len().saturating_sub(1);
-    let cost = |place: usize| match group.needed.get(last - place) {
-        _ if place < surplus => -100 * (position + 1),
+    let cost = |rank: usize| match group.needed.get(last - rank) {
+        _ if rank < surplus => -100 * (position + 1),
         Some(replicas) => NEEDED - i64::from(*replicas),
         None => 100 * (count - position),
     };
     // How many Pods are still to get each cost.
     let mut left: BTreeMap<i64, usize> = BTreeMap::new();
-    for place in 0..pods.len() {
-        *left.entry(cost(place)).or_default() += 1;
+    for rank in 0..pods.len() {
+        *left.entry(cost(rank)).or_default() += 1;
     }
     let keep = |pod: &&ObservedPod| {
         let written = pod.annotation(POD_DELETION_COST).filter(|_| !group.needed.is_empty())?;

@@ -112,7 +112,7 @@ pub fn api_version(spread: &Spread) -> &str {
     }
 }
 
-/// The paths that the user or the list give for the replicas of a target; none where the kind itself tells.
+/// The paths that the user or the list give for the replicas of a target; none where the kind itself defines it.
 pub fn given_paths<'a>(spread: &'a Spread, custom: &'a CustomWorkloads) -> Vec<&'a str> {
     let given: Vec<&str> = spread.replicas_paths().iter().map(String::as_str).collect();
     if !given.is_empty() {
@@ -126,13 +126,13 @@ pub fn given_paths<'a>(spread: &'a Spread, custom: &'a CustomWorkloads) -> Vec<&
         .collect()
 }
 
-/// Whether the subresource `scale` of a target tells how many Pods it wants, if there is one.
+/// Whether the subresource `scale` of a target gives the number of Pods it wants, if there is one.
 pub fn goes_by_scale(spread: &Spread, custom: &CustomWorkloads) -> bool {
     !is_built_in(spread.target()) && given_paths(spread, custom).is_empty()
 }
 
 /// The replicas of a target that was read; one of a known kind without the field wants one Pod. `None` where a target
-/// of another kind does not tell them.
+/// of another kind does not give them.
 ///
 /// # Errors
 /// The path that leads to no integer.
@@ -171,12 +171,12 @@ pub fn behind_parts<'p>(
 pub fn replicas_at<'p>(workload: &Value, paths: impl IntoIterator<Item = &'p str>) -> Result<i32, String> {
     let mut sum = 0_i64;
     for path in paths.into_iter().filter(|path| !path.is_empty()) {
-        let found = path.split('.').try_fold(workload, |value, step| match value {
+        let value = path.split('.').try_fold(workload, |value, step| match value {
             Value::Object(members) => members.get(step),
             Value::Array(elements) => elements.get(step.parse::<usize>().ok()?),
             _ => None,
         });
-        let number = found.and_then(Value::as_i64);
+        let number = value.and_then(Value::as_i64);
         let number = number.ok_or_else(|| format!("the workload has no integer at {path}"))?;
         sum = sum.saturating_add(number);
     }
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_target_of_another_kind_may_not_tell_its_replicas() {
+    fn a_target_of_another_kind_may_not_give_its_replicas() {
         let spread = |api_version: &str, kind: &str| {
             let target = json!({"apiVersion": api_version, "kind": kind, "name": "web"});
             Spread::read(&json!({"metadata": {"name": "ws"}, "spec": {"targetRef": target}}).to_string())

@@ -1,15 +1,15 @@
-//! A Pod that is to be deleted or evicted gives its place back at once, before it is gone
+//! A Pod that is to be deleted or evicted gives its slot back at once, before it is gone
 //! (docs/behaviour/workloadspread.md#deletion-of-a-pod). Nothing is ever refused.
 
 use super::member::id;
-use super::places::{Claim, PodEvent};
 use super::record::Matched;
+use super::slots::{Claim, PodEvent};
 use super::spread::Spread;
 use super::spreads::Spreads;
 use crate::workload::target::Workload;
 use pod::observed::ObservedPod;
 
-/// The WorkloadSpread that has to know of the deletion, and what to tell it; `None` where none has.
+/// The WorkloadSpread that has to record the deletion, and the claim on it; `None` where none has.
 pub fn claim<'s>(pod: &ObservedPod, spreads: &'s Spreads) -> Option<(&'s Spread, Claim)> {
     let of_namespace = spreads.of(&pod.metadata.namespace);
     if of_namespace.is_empty() || !pod.is_active() || pod.controller().is_none() {
@@ -26,8 +26,8 @@ pub fn claim<'s>(pod: &ObservedPod, spreads: &'s Spreads) -> Option<(&'s Spread,
     })
 }
 
-/// What to tell whom where others have refused to create or to delete a Pod of `namespace` that has a name: admission
-/// may have noted it.
+/// What to report, and to which WorkloadSpread, where others refused to create or delete a named Pod of `namespace`:
+/// admission may have noted it.
 pub fn refused<'s>(namespace: &str, pod: &ObservedPod, spreads: &'s Spreads) -> Option<(&'s Spread, Claim)> {
     let spread = spreads.dividing(namespace, &Workload::from(pod.controller()?))?;
     let is_limited = spread.subsets().iter().any(|subset| subset.max_replicas.is_some());
@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn only_active_pods_of_limited_subsets_give_a_place_back() {
+    fn only_active_pods_of_limited_subsets_give_a_slot_back() {
         let mark = r#"{"name":"ws","subset":"a"}"#;
         let noted =
             |id: &str| PodEvent::Deletion { pod: "p".to_owned(), id: id.to_owned(), subset: "a".to_owned() };

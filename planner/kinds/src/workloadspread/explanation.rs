@@ -4,8 +4,8 @@ use std::fmt;
 
 use api::annotations::REQUIRE_SUBSET;
 
-use super::places::{free, items};
 use super::record::Matched;
+use super::slots::{free, items};
 use super::spread::{Spread, is_schedulable};
 use super::version::IGNORED;
 use crate::workload::target::Workload;
@@ -18,7 +18,7 @@ pub enum Reason {
     /// The Pod comes into this subset.
     Subset(String),
     /// No subset takes the Pod.
-    NoPlace,
+    NoSlot,
     /// No subset takes the Pod, which needs one.
     Required,
     /// `spec.targetRef` is not the workload of the Pod.
@@ -47,7 +47,7 @@ impl fmt::Display for Reason {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Subset(subset) => write!(formatter, "puts the Pod into subset {subset}"),
-            Self::NoPlace => formatter.write_str("leaves the Pod as it is: no subset takes it"),
+            Self::NoSlot => formatter.write_str("leaves the Pod as it is: no subset takes it"),
             Self::Required => {
                 write!(formatter, "refuses the Pod: no subset takes it, and {REQUIRE_SUBSET} asks for one")
             }
@@ -122,7 +122,7 @@ impl fmt::Display for SubsetCapacity {
         }
         match free {
             None => formatter.write_str(", no limit")?,
-            Some(free) => write!(formatter, ", {free} places free")?,
+            Some(free) => write!(formatter, ", {free} slots free")?,
         }
         if !is_schedulable {
             formatter.write_str("; left out, since its Pods found no node")?;
@@ -174,7 +174,7 @@ impl fmt::Display for PlacementReason {
             }
             Self::Unplaced => formatter.write_str("is in no subset: none took it when it was created"),
             Self::Unmarked => {
-                formatter.write_str("is in no subset: none suits its node, or it was not looked at yet")
+                formatter.write_str("is in no subset: none suits its node, or it was not reconciled yet")
             }
         }
     }
@@ -218,7 +218,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_next_subset_and_the_place_of_each_pod_are_told() {
+    fn the_next_subset_and_the_slot_of_each_pod_are_shown() {
         let unschedulable = json!([{"type": "Schedulable", "status": "False", "reason": "PodUnschedulable"}]);
         let object = json!({"metadata": {"name": "ws", "namespace": "shop"}, "spec": {
             "targetRef": {"apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet", "name": "web"},
@@ -242,8 +242,8 @@ mod tests {
         let report = explain(&spread, &pods);
         let lines: Vec<String> = report.versions[0].1.iter().map(ToString::to_string).collect();
         let expected = [
-            "subset a: 1 active, 2 places free; left out, since its Pods found no node",
-            "subset b: 2 active, 1 on their way in, 0 places free",
+            "subset a: 1 active, 2 slots free; left out, since its Pods found no node",
+            "subset b: 2 active, 1 on their way in, 0 slots free",
             "subset c: 0 active, no limit; takes the next Pod",
         ];
         assert_eq!(lines, expected);
@@ -254,7 +254,7 @@ mod tests {
             "p2 is in no subset: gone is not in spec.subsets any more",
             "p3 is in no subset yet: WorkloadSpread other put it into one of its own",
             "p4 is in no subset: none took it when it was created",
-            "p5 is in no subset: none suits its node, or it was not looked at yet",
+            "p5 is in no subset: none suits its node, or it was not reconciled yet",
         ];
         assert_eq!(pods, expected);
     }

@@ -63,7 +63,7 @@ pub(crate) fn inject(
 }
 
 /// Appends tolerations, preferred terms and the required term. `affinity.nodeAffinity` is there afterwards even if
-/// it is empty: clients look at it.
+/// it is empty: clients read it.
 fn add_placement<'a>(spec: &mut RawObject<'a>, subset: &'a Subset) -> Result<(), &'static str> {
     append(spec, "tolerations", subset.tolerations.iter().map(|raw| RawNode::from_raw(raw.as_raw_value())));
     let mut affinity = taken(spec, "affinity");

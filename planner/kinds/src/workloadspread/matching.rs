@@ -7,7 +7,7 @@ use super::spread::Spread;
 use crate::workload::target::Workload;
 use values::selector::Labels;
 
-/// How many owners are looked at above each other; nobody nests workloads deeper.
+/// How many owners are followed upwards; nobody nests workloads deeper.
 const HEIGHT: usize = 8;
 
 /// Owners that were read: each with the owner that manages it, if any.
@@ -54,15 +54,15 @@ pub(crate) fn find<'s>(
         if !custom.know(&workload) {
             return Match::Nothing;
         }
-        if let Some(found) = meant.iter().find(|spread| *spread.target() == workload) {
-            return Match::Spread(found);
+        if let Some(spread) = meant.iter().find(|spread| *spread.target() == workload) {
+            return Match::Spread(spread);
         }
-        // The name tells which Deployment this is, if any: it is compared, and never asked for, since it need not exist.
+        // The name says which Deployment this is, if any: it is compared, and never asked for, since it need not exist.
         let deployment = workload.deployment(labels);
         if let Some(deployment) = &deployment
-            && let Some(found) = meant.iter().find(|spread| spread.target() == deployment)
+            && let Some(spread) = meant.iter().find(|spread| spread.target() == deployment)
         {
-            return Match::Spread(found);
+            return Match::Spread(spread);
         }
         let is_ruled_out = |spread: &Spread| deployment.is_some() && is_built_in(spread.target());
         if !meant.iter().any(|spread| may_be_above(spread, &workload) && !is_ruled_out(spread)) {
@@ -111,7 +111,7 @@ mod tests {
         pairs.iter().copied().collect()
     }
 
-    fn found(controller: &OwnerReference, labels: &Pairs, spreads: &[Spread], owners: &Owners) -> String {
+    fn matched(controller: &OwnerReference, labels: &Pairs, spreads: &[Spread], owners: &Owners) -> String {
         let custom = r#"{"workloads":[{"group":"kubeflow.org","kind":"TFJob","subResources":[{"group":"kubeflow.org","kind":"Group"}]}]}"#;
         let custom = CustomWorkloads::parse(custom).unwrap();
         match find(controller, labels, spreads, &custom, owners) {
@@ -124,14 +124,14 @@ mod tests {
     #[test]
     fn versions_of_the_target_do_not_matter() {
         let spreads = [spread("ws", "apps.kruise.io/v1beta1", "CloneSet", "web", Value::Null)];
-        let found = |api_version: &str, kind: &str, name: &str| {
-            found(&owner(api_version, kind, name), &labels(&[]), &spreads, &Owners::default())
+        let matched = |api_version: &str, kind: &str, name: &str| {
+            matched(&owner(api_version, kind, name), &labels(&[]), &spreads, &Owners::default())
         };
-        assert_eq!(found("apps.kruise.io/v1alpha1", "CloneSet", "web"), "ws");
-        assert_eq!(found("apps.kruise.io/v1alpha1", "CloneSet", "web2"), "");
-        assert_eq!(found("apps/v1", "CloneSet", "web"), "", "not a kind that is known");
+        assert_eq!(matched("apps.kruise.io/v1alpha1", "CloneSet", "web"), "ws");
+        assert_eq!(matched("apps.kruise.io/v1alpha1", "CloneSet", "web2"), "");
+        assert_eq!(matched("apps/v1", "CloneSet", "web"), "", "not a kind that is known");
         assert_eq!(
-            found("apps/v1", "ReplicaSet", "web"),
+            matched("apps/v1", "ReplicaSet", "web"),
             "",
             "a CloneSet owns no ReplicaSet: nothing is read"
         );
@@ -145,16 +145,16 @@ mod tests {
         ];
         let hashed = |hash: &'static str| labels(&[("pod-template-hash", hash)]);
         let (near, none) = (owner("apps/v1", "ReplicaSet", "web-77"), Owners::default());
-        assert_eq!(found(&near, &hashed("77"), &spreads, &none), "set", "the nearest owner goes first");
+        assert_eq!(matched(&near, &hashed("77"), &spreads, &none), "set", "the nearest owner goes first");
         let other = owner("apps/v1", "ReplicaSet", "web-5d4f");
-        assert_eq!(found(&other, &hashed("5d4f"), &spreads, &none), "a-deployment");
-        assert_eq!(found(&other, &hashed("4f"), &spreads, &none), "? ReplicaSet web-5d4f");
+        assert_eq!(matched(&other, &hashed("5d4f"), &spreads, &none), "a-deployment");
+        assert_eq!(matched(&other, &hashed("4f"), &spreads, &none), "? ReplicaSet web-5d4f");
         let mut read = Owners::default();
         read.add(other.clone(), Some(owner("apps/v1", "Deployment", "web")));
-        assert_eq!(found(&other, &hashed("4f"), &spreads, &read), "a-deployment");
+        assert_eq!(matched(&other, &hashed("4f"), &spreads, &read), "a-deployment");
         let mut alone = Owners::default();
         alone.add(other.clone(), None);
-        assert_eq!(found(&other, &hashed("4f"), &spreads, &alone), "");
+        assert_eq!(matched(&other, &hashed("4f"), &spreads, &alone), "");
     }
 
     #[test]
@@ -164,37 +164,37 @@ mod tests {
         let other = spread("a-deployment", "apps/v1", "Deployment", "other", Value::Null);
         let job = spread("job", "kubeflow.org/v1", "TFJob", "train", Value::Null);
         assert_eq!(
-            found(&set, &hash, std::slice::from_ref(&other), &Owners::default()),
+            matched(&set, &hash, std::slice::from_ref(&other), &Owners::default()),
             "",
             "nothing is read"
         );
         let spreads = [other, job];
-        assert_eq!(found(&set, &hash, &spreads, &Owners::default()), "? ReplicaSet web-5d4f");
+        assert_eq!(matched(&set, &hash, &spreads, &Owners::default()), "? ReplicaSet web-5d4f");
         // Nobody owns it: its Deployment was deleted, and left it behind.
         let mut orphaned = Owners::default();
         orphaned.add(set.clone(), None);
-        assert_eq!(found(&set, &hash, &spreads, &orphaned), "");
+        assert_eq!(matched(&set, &hash, &spreads, &orphaned), "");
     }
 
     #[test]
     fn scenario_35_a_chain_of_listed_owners_is_followed() {
         let spreads = [spread("ws", "kubeflow.org/v2", "TFJob", "train", Value::Null)];
         let group = owner("kubeflow.org/v1", "Group", "train-worker");
-        assert_eq!(found(&group, &labels(&[]), &spreads, &Owners::default()), "? Group train-worker");
+        assert_eq!(matched(&group, &labels(&[]), &spreads, &Owners::default()), "? Group train-worker");
         let mut read = Owners::default();
         read.add(group.clone(), Some(owner("kubeflow.org/v1", "TFJob", "train")));
-        assert_eq!(found(&group, &labels(&[]), &spreads, &read), "ws");
+        assert_eq!(matched(&group, &labels(&[]), &spreads, &read), "ws");
         let mut circle = Owners::default();
         circle.add(group.clone(), Some(group.clone()));
-        assert_eq!(found(&group, &labels(&[]), &spreads, &circle), "");
+        assert_eq!(matched(&group, &labels(&[]), &spreads, &circle), "");
     }
 
     #[test]
     fn the_filter_chooses_among_the_pods() {
         let web = owner("apps.kruise.io/v1beta1", "CloneSet", "web");
-        let found = |filter: Value, labels: &Pairs| {
+        let matched = |filter: Value, labels: &Pairs| {
             let spreads = [spread("ws", "apps.kruise.io/v1beta1", "CloneSet", "web", filter)];
-            found(&web, labels, &spreads, &Owners::default())
+            matched(&web, labels, &spreads, &Owners::default())
         };
         let worker = labels(&[("role", "worker")]);
         for (filter, expected) in [
@@ -205,7 +205,7 @@ mod tests {
             (json!({"selector": {"matchLabels": {"role": "ps"}}}), ""),
             (json!({"selector": {"matchExpressions": [{"key": "role", "operator": "Near"}]}}), ""),
         ] {
-            assert_eq!(found(filter.clone(), &worker), expected, "{filter}");
+            assert_eq!(matched(filter.clone(), &worker), expected, "{filter}");
         }
     }
 
@@ -218,7 +218,7 @@ mod tests {
         };
         let spreads = [Spread::read(&text(r#","deletionTimestamp":"2026-01-01T00:00:00Z""#)).unwrap()];
         let web = owner("apps/v1", "ReplicaSet", "web");
-        assert_eq!(found(&web, &labels(&[]), &spreads, &Owners::default()), "");
+        assert_eq!(matched(&web, &labels(&[]), &spreads, &Owners::default()), "");
         assert!(!Spread::read(r#"{"metadata":{"name":"ws"},"spec":{}}"#).unwrap().is_active());
         assert!(Spread::read(&text("")).unwrap().is_active());
     }

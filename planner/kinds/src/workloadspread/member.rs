@@ -1,4 +1,4 @@
-//! A Pod of a WorkloadSpread and its place.
+//! A Pod of a WorkloadSpread and its subset.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ pub(super) fn id(pod: &ObservedPod, matched: Option<&Matched>) -> String {
     uid.cloned().unwrap_or_else(|| pod.metadata.name.to_string())
 }
 
-/// A Pod and its place.
+/// A Pod and its subset.
 #[derive(Debug)]
 pub(super) struct Member<'a> {
     pub(super) shared: &'a Arc<ObservedPod>,

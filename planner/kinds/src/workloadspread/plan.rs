@@ -51,11 +51,11 @@ pub struct Plan {
     pub pods: Vec<PodPatch>,
     /// The merge patch of the status, where it changes.
     pub status: Option<String>,
-    /// Pods to delete when the status is written: they found no node.
+    /// Pods to delete when the status is written: they could not be scheduled.
     pub stuck: Vec<Stuck>,
     /// Events on the WorkloadSpread.
     pub events: Vec<Event>,
-    /// When to look again, if nothing changes before.
+    /// When to reconcile again, if nothing changes before.
     pub next: Option<SignedDuration>,
 }
 
@@ -86,7 +86,7 @@ impl PodPatch {
         self.is_adopted
     }
 
-    /// The Event to tell when the patch has failed.
+    /// The Event to record when the patch has failed.
     pub fn on_failure(&self) -> Option<&Event> {
         self.on_failure.as_ref()
     }
@@ -109,10 +109,10 @@ pub fn unmarked<'a>(
 }
 
 /// A Pod that no subset took a moment ago: it is left alone until something else happens
-/// (docs/behaviour/workloadspread.md#pods-that-find-no-place).
+/// (docs/behaviour/workloadspread.md#pods-that-get-no-slot).
 fn is_fresh(spread: &Spread, pod: &ObservedPod, now: Timestamp) -> bool {
     let spread_created = spread.object().metadata.creation_timestamp.as_ref().and_then(Time::timestamp);
-    let (Some(created), Some(spread_created)) = (pod.metadata.creation_timestamp, spread_created) else {
+    let (Some(created), Some(spread_created)) = (pod.metadata.created(), spread_created) else {
         return false;
     };
     created > spread_created && now.duration_since(created) < FRESH

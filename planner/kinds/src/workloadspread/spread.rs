@@ -159,8 +159,8 @@ pub(crate) fn maximum(subset: &Subset, replicas: Option<i32>) -> Maximum {
 }
 
 /// How many Pods more a subset takes: `active` of its Pods run, of which `deleting` are to go soon, and `creating`
-/// are on their way (docs/behaviour/workloadspread.md#free-places).
-pub(crate) fn free_places(max: i32, active: i32, deleting: usize, creating: usize) -> i32 {
+/// are on their way (docs/behaviour/workloadspread.md#free-slots).
+pub(crate) fn free_slots(max: i32, active: i32, deleting: usize, creating: usize) -> i32 {
     let [deleting, creating] = [deleting, creating].map(|count| i32::try_from(count).unwrap_or(i32::MAX));
     let staying = active.saturating_sub(deleting);
     max.saturating_sub(staying).saturating_sub(creating).clamp(0, max)

@@ -10,7 +10,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value, json};
 
 use super::member::Member;
-use super::spread::{Maximum, SCHEDULABLE, Spread, free_places, is_schedulable, maximum};
+use super::spread::{Maximum, SCHEDULABLE, Spread, free_slots, is_schedulable, maximum};
 use pod::observed::ObservedPod;
 use values::event::{Event, normal, warning};
 
@@ -18,14 +18,14 @@ use values::event::{Event, normal, warning};
 const CREATION: SignedDuration = SignedDuration::from_secs(30);
 /// How long a deletion that was admitted may take to begin.
 const DELETION: SignedDuration = SignedDuration::from_secs(15);
-/// How long a subset whose Pods found no node is left out.
+/// How long a subset whose Pods could not be scheduled is left out.
 const RECOVERY: SignedDuration = SignedDuration::from_secs(300);
 
-/// A status, and what goes with it.
+/// A status, and what follows from it.
 #[derive(Debug, Default)]
 pub(super) struct Counted<'a> {
     pub(super) status: Status,
-    /// Pods that found no node for too long, with the position of their subset.
+    /// Pods that were unschedulable for too long, with the position of their subset.
     pub(super) stuck: Vec<(&'a Member<'a>, usize)>,
     pub(super) events: Vec<Event>,
     /// When something is due.
@@ -52,7 +52,7 @@ pub(super) fn count<'a>(
         let known = old.versioned_subset_statuses.get(version).map_or(&[][..], Vec::as_slice);
         let has_pods = !members.is_empty();
         let items = counter.list(members, known, Some(version));
-        // Where Pods found no node is known until it has run out, though all of them are gone.
+        // Subsets whose Pods could not be scheduled are known until that time is over, though all these Pods are gone.
         let is_needed = |item: &SubsetStatus| !item.creating_pods.is_empty() || !is_schedulable(item);
         if has_pods || items.iter().any(is_needed) {
             versioned.insert(version.to_owned(), items);
@@ -98,7 +98,7 @@ struct Counter<'a> {
 
 impl<'a> Counter<'a> {
     /// The items of all subsets for some of the Pods. `version` is `None` for the totals, of which alone Events
-    /// about nodes are told and Pods are replaced; records are kept for versions alone.
+    /// about nodes are reported and Pods are replaced; records are kept for versions alone.
     fn list(
         &mut self,
         members: Vec<&'a Member<'a>>,
@@ -141,7 +141,7 @@ impl<'a> Counter<'a> {
         }
         let replicas = i32::try_from(active.len()).unwrap_or(i32::MAX);
         let missing_replicas = match maximum(subset, Some(self.replicas)) {
-            Maximum::Pods(max) => free_places(max, replicas, deleting.len(), creating.len()),
+            Maximum::Pods(max) => free_slots(max, replicas, deleting.len(), creating.len()),
             Maximum::Unlimited | Maximum::Unknown => -1,
         };
         SubsetStatus {
@@ -154,19 +154,19 @@ impl<'a> Counter<'a> {
         }
     }
 
-    /// The records of Pods about which something is still to happen. One that is older than `patience` is reported
+    /// The records of Pods about which something is still to happen. One that is older than `timeout` is reported
     /// and dropped.
     fn kept(
         &mut self,
         records: &BTreeMap<String, Time>,
-        patience: SignedDuration,
+        timeout: SignedDuration,
         awaited: impl Fn(&str) -> bool,
         (reason, expected): (&'static str, &str),
     ) -> BTreeMap<String, Time> {
         let mut kept = BTreeMap::new();
         for (id, time) in records.iter().filter(|(id, _)| awaited(id)) {
             // A time that can't be read is of no record of ours.
-            let end = time.timestamp().and_then(|time| time.checked_add(patience).ok());
+            let end = time.timestamp().and_then(|time| time.checked_add(timeout).ok());
             match end.filter(|end| *end >= self.now) {
                 Some(end) => {
                     self.is_due(end);
@@ -196,9 +196,8 @@ impl<'a> Counter<'a> {
         let critical = SignedDuration::from_secs(critical.into());
         let is_last = position + 1 == self.spread.subsets().len();
         let mut stuck = Vec::new();
-        for member in members.iter().filter(|member| !is_last && finds_no_node(member.pod)) {
-            let end =
-                member.pod.metadata.creation_timestamp.and_then(|created| created.checked_add(critical).ok());
+        for member in members.iter().filter(|member| !is_last && is_unschedulable(member.pod)) {
+            let end = member.pod.metadata.created().and_then(|created| created.checked_add(critical).ok());
             match end {
                 Some(end) if end < self.now => stuck.push((*member, position)),
                 Some(end) => self.is_due(end),
@@ -254,8 +253,8 @@ impl<'a> Counter<'a> {
     }
 }
 
-/// The scheduler has looked for a node and found none.
-pub(super) fn finds_no_node(pod: &ObservedPod) -> bool {
+/// The scheduler found no node for the Pod.
+pub(super) fn is_unschedulable(pod: &ObservedPod) -> bool {
     let scheduled = pod.condition("PodScheduled");
     pod.is_active()
         && &*pod.status.phase == "Pending"

@@ -22,8 +22,8 @@ use super::explanation::Reason;
 use super::injection::{self, InjectionError};
 use super::matching::{Match, Owners, find};
 use super::ordinal;
-use super::places::{Claim, PodEvent};
 use super::record::Matched;
+use super::slots::{Claim, PodEvent};
 use super::spread::Spread;
 use super::spreads::Spreads;
 use pod::review::draft::Controller;
@@ -167,7 +167,7 @@ pub fn place<'s>(
             Err(Denial::new(403, message))
         }
         None => {
-            reasons.note(spread.name(), || Reason::NoPlace);
+            reasons.note(spread.name(), || Reason::NoSlot);
             Ok(None)
         }
     }

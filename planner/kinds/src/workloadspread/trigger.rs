@@ -4,17 +4,17 @@ use std::time::Duration;
 
 use super::record::Matched;
 use super::spread::Spread;
-use super::status::finds_no_node;
+use super::status::is_unschedulable;
 use super::version::VersionedKinds;
 use crate::workload::resolved::{DEPLOYMENT_REVISION, ResolvedWorkload};
 use crate::workload::target::Workload;
 use pod::observed::ObservedPod;
 
-/// How long changes are gathered that come in great numbers and that nobody waits for: places that are taken or given
+/// How long changes are gathered that come in great numbers and that nobody waits for: slots that are taken or given
 /// back are in the status already.
 const GATHERED: Duration = Duration::from_millis(200);
 
-/// When to look at a WorkloadSpread that has changed.
+/// When to reconcile a WorkloadSpread that has changed.
 pub fn of_spread(old: Option<&Spread>, new: Option<&Spread>) -> Duration {
     let said = |spread: &Spread| {
         let metadata = &spread.object().metadata;
@@ -29,7 +29,7 @@ pub fn of_spread(old: Option<&Spread>, new: Option<&Spread>) -> Duration {
 }
 
 /// The WorkloadSpread of a Pod to which its change matters, and when. Pods without a mark are of no concern: those
-/// that found no place stay as they are until something else happens.
+/// that got no slot stay as they are until something else happens.
 pub fn of_pod(
     old: Option<&ObservedPod>,
     new: Option<&ObservedPod>,
@@ -40,8 +40,8 @@ pub fn of_pod(
         (None, Some(_)) => GATHERED,
         (Some(old), Some(new)) => {
             let ended = old.is_active() && !new.is_active();
-            let unschedulable = finds_no_node(old) != finds_no_node(new);
-            if !ended && !unschedulable && versioned.of(old) == versioned.of(new) {
+            let schedulability_changed = is_unschedulable(old) != is_unschedulable(new);
+            if !ended && !schedulability_changed && versioned.of(old) == versioned.of(new) {
                 return None;
             }
             Duration::ZERO
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_of_marked_pods_that_count_are_told() {
+    fn changes_of_marked_pods_that_count_are_reported() {
         let plain = pod(|_| ());
         let of = |old: Option<&ObservedPod>, new: Option<&ObservedPod>| {
             of_pod(old, new, &VersionedKinds::default())

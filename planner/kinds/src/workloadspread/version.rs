@@ -57,8 +57,9 @@ impl VersionedKinds {
     }
 }
 
-/// The version of Pods that a workload wants now; `None` where that is not known. That of a Deployment is told by the
-/// ReplicaSet with the Deployment's own revision, of those that belong to it: a paused Deployment wants no other yet.
+/// The version of Pods that a workload wants now; `None` where that is not known. That of a Deployment is known from
+/// the ReplicaSet with the Deployment's own revision, of those that belong to it: a paused Deployment wants no other
+/// yet.
 pub fn latest(
     workload: &ResolvedWorkload,
     sets: &[Arc<ResolvedWorkload>],

@@ -156,8 +156,8 @@ impl EnvironmentChange {
         Self { set: vec![json!({"name": name, "value": value})], overwrite: true, ..Self::default() }
     }
 
-    /// Reads `K=V` and `K-`; `-` stands for the lines of `input`, of which those without a `=` mean nothing, and all behind a
-    /// `#`.
+    /// Reads `K=V` and `K-`; `-` means the lines of `input`, of which those without a `=` mean nothing, and all behind
+    /// a `#`.
     ///
     /// # Errors
     /// What to say to the user.
@@ -308,7 +308,8 @@ pub fn stores(kind: WorkloadKind, object: &Value, pattern: &str) -> BTreeSet<(St
     found.map(|(store, name, _)| (store, name.to_owned())).collect()
 }
 
-/// The environment of the containers whose names match, in lines. With `stores` the values from elsewhere are told too.
+/// The environment of the containers whose names match, in lines. With `stores` the values from elsewhere are printed
+/// too.
 ///
 /// # Errors
 /// What to say to the user.
@@ -333,7 +334,7 @@ pub fn list_environment(
             );
             let _ = match (&value, source) {
                 (Some(Ok(value)), _) => writeln!(listing.text, "{name}={value}"),
-                (_, Some(source)) => writeln!(listing.text, "# {name} from {}", told_source(source)),
+                (_, Some(source)) => writeln!(listing.text, "# {name} from {}", describe_source(source)),
                 (_, None) => Ok(()),
             };
             if let Some(Err(error)) = value {
@@ -344,7 +345,7 @@ pub fn list_environment(
     Ok(listing)
 }
 
-fn told_source(source: &Value) -> String {
+fn describe_source(source: &Value) -> String {
     if let Some((store, name, key)) = stored(source) {
         return format!("{} {name}, key {key}", store.word());
     }
@@ -408,7 +409,7 @@ fn resource(
     let divisor = divisor.filter(|divisor| !divisor.is_zero());
     let divisor = divisor.unwrap_or_else(|| Quantity::from_units(1, Format::DecimalSi));
     let measure = if resource == "cpu" { Quantity::milli } else { Quantity::units };
-    // The smallest number that is enough, as the kubelet tells it.
+    // The smallest number that is enough, as the kubelet rounds it.
     let (value, divisor) = (i128::from(measure(&value)), i128::from(measure(&divisor)).max(1));
     Ok(((value + divisor - 1) / divisor).to_string())
 }
@@ -558,7 +559,7 @@ mod tests {
     }
 
     #[test]
-    fn resources_are_resolved_as_the_kubelet_tells_them() {
+    fn resources_are_resolved_as_the_kubelet_resolves_them() {
         let mut object = set(&Value::Null);
         object["spec"]["template"]["spec"]["containers"][0]["resources"] =
             json!({"limits": {"cpu": "1500m", "memory": "1Gi"}, "requests": {"cpu": "250m"}});

@@ -128,7 +128,7 @@ fn sidecars_and_deployments_are_followed() {
 }
 
 #[test]
-fn updated_pods_are_told_by_their_readiness() {
+fn updated_pods_are_known_by_their_readiness() {
     let set = json!({"metadata": {"uid": "u"}, "status": {"updateRevision": "web-7d"}});
     let pod = |name: &str, uid: &str, hash: &str, ready: &str| {
         json!({"metadata": {"name": name, "labels": {"controller-revision-hash": hash}, "ownerReferences": [{"uid": uid, "controller": true}]},
@@ -200,7 +200,7 @@ fn a_rollout_of_its_own_kind_is_followed_to_its_end() {
 }
 
 #[test]
-fn a_rollout_that_has_not_seen_its_workload_is_not_over() {
+fn a_rollout_that_has_not_observed_its_workload_is_not_over() {
     let rollout = |phase: &str| {
         json!({"metadata": {"name": "web"},
             "status": {"phase": phase, "canaryStatus": {"observedWorkloadGeneration": 3}}})

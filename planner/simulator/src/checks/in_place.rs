@@ -67,7 +67,7 @@ pub(super) fn judge_order(before: &ObservedPod, after: &ObservedPod, broken: &mu
     }
 }
 
-/// The launch priority that the container's barrier tells.
+/// The launch priority of the container's barrier.
 fn priority(container: &Container) -> Option<i64> {
     let source = container.variable(CONTAINER_BARRIER)?.value_from.as_ref()?;
     source.config_map_key_ref.as_ref()?.key.strip_prefix("p_")?.parse().ok()

@@ -1,7 +1,5 @@
 //! The calls that the controller makes, as the API server carries them out.
 
-use std::sync::Arc;
-
 use api::annotations::CONTAINER_LAUNCH_PRIORITY;
 use api::conditions::KRUISE_POD_READY;
 use api::environment::{CONTAINER_BARRIER, CONTAINER_PRIORITY};
@@ -30,7 +28,7 @@ impl<W: Simulated> Cluster<'_, W> {
     pub(super) fn perform(&mut self, view: &View<W>, errand: &mut Errand, call: Call) -> Result<(), Refusal> {
         let rate = if self.is_calm { 0.0 } else { self.settings.fault_rate };
         if rate > 0.0 && self.chance(rate * 0.08) {
-            self.tell(Actor::Fault, format!("a call of the controller fails: {}", call.summary::<W>()));
+            self.record(Actor::Fault, format!("a call of the controller fails: {}", call.summary::<W>()));
             return Err(Refusal::Unavailable);
         }
         let is_lost = rate > 0.0 && self.chance(rate * 0.05);
@@ -54,7 +52,7 @@ impl<W: Simulated> Cluster<'_, W> {
             Err(Refusal::NotFound) if target.2 => Ok(()),
             Err(refusal) => {
                 if let Some(summary) = summary {
-                    self.tell(Actor::Kutter, format!("is refused: {summary}: {refusal:?}"));
+                    self.record(Actor::Kutter, format!("is refused: {summary}: {refusal:?}"));
                 }
                 Err(refusal)
             }
@@ -66,7 +64,7 @@ impl<W: Simulated> Cluster<'_, W> {
         let now = self.now();
         match call {
             Call::CreateRevision(revision) => {
-                self.tell(Actor::Kutter, format!("creates revision {}", revision.name));
+                self.record(Actor::Kutter, format!("creates revision {}", revision.name));
                 match self.server.create_revision(&revision.to_json(), now) {
                     Err(Refusal::AlreadyExists) => {
                         // The reconcile reads the one that has the name before it takes another.
@@ -82,7 +80,7 @@ impl<W: Simulated> Cluster<'_, W> {
                 }
             }
             Call::PatchRevision { revision, patch } => {
-                self.tell(Actor::Kutter, format!("makes revision {} the newest", revision.name));
+                self.record(Actor::Kutter, format!("makes revision {} the newest", revision.name));
                 self.server.patch_revision(&revision.name, exactly(&revision), &patch)
             }
             Call::CreateClaim(claim) => match self.server.create_claim(&claim.json) {
@@ -147,7 +145,7 @@ impl<W: Simulated> Cluster<'_, W> {
             Call::Owner(patch) => self.patch_workload(&patch),
             Call::DeleteRevision(revision) => self.server.delete_revision(&revision.name, exactly(&revision)),
             Call::DeleteWorkload(workload) => {
-                self.tell(Actor::Kutter, format!("deletes the {}", W::KIND));
+                self.record(Actor::Kutter, format!("deletes the {}", W::KIND));
                 self.server.delete_workload(&workload.uid, now)?;
                 // Kubernetes clears away what it owned.
                 let pods: Vec<_> = self.own_pods().cloned().collect();
@@ -166,7 +164,7 @@ impl<W: Simulated> Cluster<'_, W> {
         self.ledger.judge_creation(view, &pod, &self.server);
         self.pod_appears(&pod);
         let revision = pod.label(api::labels::CONTROLLER_REVISION_HASH).unwrap_or_default();
-        self.tell(Actor::Kutter, format!("creates Pod {} at revision {revision}", pod.metadata.name));
+        self.record(Actor::Kutter, format!("creates Pod {} at revision {revision}", pod.metadata.name));
         Ok(())
     }
 
@@ -240,8 +238,8 @@ impl Call {
     }
 }
 
-fn exactly(seen: &ObjectVersion) -> Precondition<'_> {
-    Precondition { uid: &seen.uid, version: &seen.resource_version }
+fn exactly(observed: &ObjectVersion) -> Precondition<'_> {
+    Precondition { uid: &observed.uid, version: &observed.resource_version }
 }
 
 /// What of a write the API server takes at the place that it is sent to.
@@ -366,7 +364,7 @@ fn admit(pod: &mut ObservedPod) {
         return;
     }
     let barrier = barrier_name(&pod.metadata.name);
-    for (container, priority) in Arc::make_mut(&mut pod.spec.containers).iter_mut().zip(priorities) {
+    for (container, priority) in pod.spec.containers.iter_mut().zip(priorities) {
         let key = KeyReference { name: barrier.as_str().into(), key: barrier_key(priority).into() };
         let source = VariableSource { field_ref: None, config_map_key_ref: Some(key) };
         let variable =

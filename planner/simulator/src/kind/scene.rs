@@ -1,4 +1,4 @@
-//! What a rule looks at: what a plan was made from, and the Pods as they are.
+//! What a rule reads: what a plan was made from, and the Pods as they are.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -50,7 +50,7 @@ pub(crate) struct View<W> {
     pub(crate) nodes: Arc<Nodes>,
     /// Pods whose update was refused and is held up, by their identity.
     pub(crate) held: BTreeSet<Box<str>>,
-    /// The revision of the template that was seen; empty while there is none.
+    /// The revision of the template that was observed; empty while there is none.
     pub(crate) update_revision: String,
     pub(crate) gates: FeatureGates,
     pub(crate) now: Timestamp,
@@ -130,7 +130,7 @@ impl<'a, W: Simulated> Scene<'a, W> {
     }
 
     /// The workload's Pods as the plan saw them.
-    pub fn seen(&self) -> impl Iterator<Item = &'a Arc<ObservedPod>> {
+    pub fn observed(&self) -> impl Iterator<Item = &'a Arc<ObservedPod>> {
         self.view.pods.iter().filter(|pod| self.owns(pod))
     }
 
@@ -150,8 +150,8 @@ impl<'a, W: Simulated> Scene<'a, W> {
     }
 
     /// The Pod was taken away by others than the controller since the plan saw it.
-    pub fn is_taken_by_others(&self, seen: &ObservedPod) -> bool {
-        self.lost_by.get(&seen.metadata.uid) != Some(&Actor::Kutter)
+    pub fn is_taken_by_others(&self, observed: &ObservedPod) -> bool {
+        self.lost_by.get(&observed.metadata.uid) != Some(&Actor::Kutter)
     }
 
     /// When the plan was made.
@@ -178,12 +178,12 @@ impl<'a, W: Simulated> Scene<'a, W> {
     /// How many Pods the plan saw as `counts` says that are so no longer, because of others than the
     /// controller.
     pub fn taken(&self, counts: impl Fn(&ObservedPod) -> bool) -> i64 {
-        count(self.view.pods.iter(), |seen| {
+        count(self.view.pods.iter(), |observed| {
             let counted = |pod: &ObservedPod| self.owns(pod) && counts(pod);
-            let now = self.pods.get(&seen.metadata.name);
-            counted(seen)
-                && !now.is_some_and(|pod| pod.metadata.uid == seen.metadata.uid && counted(pod))
-                && self.lost_by.get(&seen.metadata.uid) != Some(&Actor::Kutter)
+            let now = self.pods.get(&observed.metadata.name);
+            counted(observed)
+                && !now.is_some_and(|pod| pod.metadata.uid == observed.metadata.uid && counted(pod))
+                && self.lost_by.get(&observed.metadata.uid) != Some(&Actor::Kutter)
         })
     }
 }

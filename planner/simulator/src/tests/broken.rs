@@ -258,7 +258,7 @@ fn a_planner_that_changes_all_containers_at_once_is_noticed() {
             .iter()
             .map(|pod| {
                 let mut pod = (**pod).clone();
-                for container in Arc::make_mut(&mut pod.spec.containers) {
+                for container in pod.spec.containers.iter_mut() {
                     container.env = Default::default();
                 }
                 Arc::new(pod)

@@ -8,7 +8,7 @@
 //! docs/behaviour/podunavailablebudget.md#what-the-promise-holds-for.
 //!
 //! `KUTTER_SIMULATION_HISTORIES` sets twice the number of histories; a failure names its seed, and
-//! `KUTTER_SIMULATION_SEED=<seed> cargo test -p kutter-simulator --lib tests::budget::one_history` tells it.
+//! `KUTTER_SIMULATION_SEED=<seed> cargo test -p kutter-simulator --lib tests::budget::one_history` prints it.
 
 mod history;
 
@@ -64,7 +64,7 @@ fn one_history() {
 }
 
 #[test]
-fn histories_are_told_alike_and_do_something() {
+fn histories_are_reported_alike_and_do_something() {
     let mut granted = 0;
     for seed in 0..50 {
         assert_eq!(reported(seed), reported(seed));

@@ -197,7 +197,8 @@ fn plan_blind_to(
         if pod.is_active() && !pod.is_ready() && !is_at(&pod, newest) && unseen(&pod) {
             pod.status.phase = "Running".into();
             let others = pod.status.conditions.iter().filter(|condition| &*condition.kind != "Ready");
-            let ready = PodCondition { kind: "Ready".into(), status: "True".into(), ..Default::default() };
+            let mut ready = PodCondition::default();
+            (ready.kind, ready.status) = ("Ready".into(), "True".into());
             pod.status.conditions = others.cloned().chain([ready]).collect();
         }
         Arc::new(pod)

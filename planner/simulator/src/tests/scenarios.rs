@@ -47,7 +47,7 @@ fn a_rollout_in_place_keeps_all_pods_and_its_budget() {
 }
 
 #[test]
-fn an_image_that_cannot_be_pulled_stops_the_rollout_and_is_told() {
+fn an_image_that_cannot_be_pulled_stops_the_rollout_and_is_reported() {
     let mut cluster = cluster(set(3, "app:v1"));
     assert_eq!(cluster.settle_down(LIMIT), Rest::Converged);
     cluster.add(0, Step::Amend(Box::new(set(3, "bad:v2").spec)));
@@ -210,7 +210,8 @@ fn taken_back(
 
 #[test]
 fn serving_pods_at_the_newest_revision_stay_beside_those_that_went_back_and_are_not_available() {
-    // With maxUnavailable 2 one of the four goes: three of them, and not the old one, are as many as have to stay.
+    // With maxUnavailable 2 one of the four is deleted: three of them, and not the old one, are as many as have to
+    // stay.
     for (settings, expected) in
         [((1, 0), (2, 4)), ((3, 0), (4, 4)), ((3, 1), (4, 4)), ((0, 1), (1, 4)), ((0, 2), (2, 3))]
     {

@@ -2,7 +2,7 @@
 //! cluster for itself, and they are judged together.
 //!
 //! Templates, `minReadySeconds`, `maxSurge` and the partitions of subsets are edited; replicas and subsets stay, and
-//! nothing fails. So whoever takes Pods away does so for the rollout: of those that are available, or serve at an older
+//! nothing fails. So Pods are taken away for the rollout only: of those that are available, or serve at an older
 //! revision, as many stay as the workloads ask for in all (`replicas - maxUnavailable`). And in the end all Pods are at
 //! the newest revision, and nothing is left to do.
 
@@ -144,7 +144,7 @@ fn wrong_planners_are_noticed() {
         (&plan, |snapshot| {
             let mut plan = plan_united(snapshot);
             let updates = std::mem::take(&mut plan.updates);
-            plan.deletions.extend(updates.into_iter().map(|(seen, target)| (target.kind, seen)));
+            plan.deletions.extend(updates.into_iter().map(|(observed, target)| (target.kind, observed)));
             plan
         }),
     ];

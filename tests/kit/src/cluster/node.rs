@@ -118,7 +118,7 @@ fn make_cgroups(name: &str) {
         let ours = hierarchy.join("kutter");
         let node = ours.join(name);
         fs::create_dir_all(&node).expect("root may make control groups");
-        // New groups of version 1 have no processors and memory until they are told.
+        // New groups of version 1 have no processors and memory until these are set.
         for file in ["cpuset.cpus", "cpuset.mems"] {
             if let Ok(all) = fs::read(hierarchy.join(file)) {
                 fs::write(ours.join(file), &all).expect("the processors of the machine");

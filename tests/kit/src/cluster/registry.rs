@@ -1,4 +1,4 @@
-//! A registry that behaves as a test tells it to: it stands before the cluster's own, from which it takes what it
+//! A registry that behaves as a test configures it: it is in front of the cluster's own, from which it takes what it
 //! gives away.
 
 use std::convert::Infallible;
@@ -23,7 +23,7 @@ use hyper_util::rt::TokioIo;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
-/// How often a blob that crawls goes on.
+/// How often a blob that crawls continues.
 const STEP: Duration = Duration::from_millis(100);
 
 /// What a node asks of a registry.

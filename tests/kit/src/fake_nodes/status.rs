@@ -463,7 +463,7 @@ fn listed<'a>(pod: &'a Pod, annotation: &str, name: &str) -> Option<&'a str> {
         .map(|(_, value)| value)
 }
 
-/// An image reference by digest stands for itself; any other gets a digest made from its text.
+/// An image reference by digest stays; any other gets a digest made from its text.
 fn image_id(image: &str) -> String {
     if image.contains('@') {
         return image.to_owned();

@@ -86,7 +86,7 @@ async fn a_call_that_waits_does_not_keep_its_connection() {
     let mut driven = pin!(drive(connection, &calls, &stream));
     assert!(poll!(driven.as_mut()).is_pending());
     assert_eq!(pipe.sizes(), [2]);
-    // It continues while nobody looks at the connection.
+    // It continues while nobody reads the connection.
     go.notify_one();
     gone.notified().await;
     while *answered.lock().unwrap() == 0 {

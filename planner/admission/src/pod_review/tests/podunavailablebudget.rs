@@ -142,7 +142,7 @@ fn a_changed_budget_replaces_its_earlier_state() {
 }
 
 #[test]
-fn a_budget_that_cannot_be_used_is_told_and_refuses_no_pod() {
+fn a_budget_that_cannot_be_used_is_reported_and_refuses_no_pod() {
     let mut cluster = budget(Cluster::new(), "good", DAY, selecting(json!({"app": "web"})));
     let operator = json!([{"key": "app", "operator": "Near", "values": ["web"]}]);
     for (name, selector) in [("broken", json!({"matchExpressions": operator})), ("odd", json!(7))] {

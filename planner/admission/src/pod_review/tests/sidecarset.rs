@@ -424,7 +424,7 @@ fn scenario_22_a_pattern_that_matches_nothing_denies() {
 }
 
 #[test]
-fn a_container_of_the_pod_with_the_name_of_a_sidecar_is_replaced_and_told() {
+fn a_container_of_the_pod_with_the_name_of_a_sidecar_is_replaced_and_reported() {
     let cluster = Cluster::new().set("s", json!({"containers": [agent("m")]}));
     let (admitted, warnings) =
         cluster.review(&pod(json!([{"name": "x"}, {"name": "m", "image": "mine"}, {"name": "y"}])));
@@ -506,7 +506,7 @@ fn only_what_is_taken_over_is_recorded() {
     assert_eq!(recorded(&[replacing], &pod(json!([own]))), Value::Null, "nobody takes it over");
 }
 
-/// Init containers are no source, whoever takes their place.
+/// Init containers are no source, whatever replaces them.
 #[test]
 fn a_replaced_init_container_is_no_source() {
     let from_setup = json!({"sourceContainerName": "setup"});
@@ -526,7 +526,7 @@ fn a_replaced_init_container_is_no_source() {
 }
 
 #[test]
-fn two_sets_with_one_container_name_give_one_container_and_are_told() {
+fn two_sets_with_one_container_name_give_one_container_and_are_reported() {
     let mut other = agent("a");
     other["image"] = json!("agent:2");
     let cluster = Cluster::new()

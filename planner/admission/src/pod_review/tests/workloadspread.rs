@@ -5,7 +5,7 @@ use crate::pod_review::fixture::{Cluster, create, names, pod};
 use crate::world::Watched;
 use api::meta::OwnerReference;
 use kinds::workloadspread::custom::WHITE_LIST;
-use kinds::workloadspread::places::{Claim, PodEvent};
+use kinds::workloadspread::slots::{Claim, PodEvent};
 use pod::review::PodReview;
 use values::verdict::Verdict;
 
@@ -61,7 +61,7 @@ fn mark(pod: &Value) -> Value {
 }
 
 #[test]
-fn a_place_is_asked_for_and_the_pod_is_changed_by_its_subset() {
+fn a_slot_is_asked_for_and_the_pod_is_changed_by_its_subset() {
     let cluster = spread(Cluster::new(), WEB, limited());
     let event = PodEvent::Creation { id: "web-7".to_owned() };
     let claim = Claim { version: "versionIgnored".to_owned(), replicas: Some(4), event };

@@ -2,8 +2,8 @@
 //!
 //! `KUTTER_SIMULATION_HISTORIES` sets how many are run. A failure names its seed.
 //!
-//! What must hold in each: no tick is run twice; what is run is the latest tick; a look starts one run at most; under
-//! Forbid and Replace no two children are active beside each other; `lastScheduleTime` never goes back; and while the
+//! What must hold in each: no tick is run twice; what is run is the latest tick; a reconcile starts one run at most; under
+//! Forbid and Replace no two children are active beside each other; `lastScheduleTime` never decreases; and while the
 //! controller is there, and nothing forbids it, every tick is run.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -30,7 +30,7 @@ struct History {
     now: Timestamp,
     cron_job: AdvancedCronJob,
     children: Vec<Child>,
-    /// When the controller wants to look again.
+    /// When the controller wants to reconcile again.
     wake: Option<Timestamp>,
     /// The ticks that were run.
     run: Vec<Timestamp>,
@@ -73,7 +73,7 @@ impl History {
         self.now += jiff::SignedDuration::from_secs(seconds);
     }
 
-    /// Lets the controller look whenever it wants to, for some time.
+    /// Lets the controller reconcile whenever it wants to, for some time.
     fn controlled(&mut self, seconds: i64) -> Result<(), String> {
         let end = self.now + jiff::SignedDuration::from_secs(seconds);
         for _ in 0..200 {
@@ -112,19 +112,19 @@ impl History {
         Ok(())
     }
 
-    /// The controller looks, and does what the plan says.
+    /// The controller reconciles, and does what the plan says.
     fn look(&mut self) -> Result<(), String> {
         let children: Vec<&Child> = self.children.iter().collect();
         let planned = (self.planner)(&self.cron_job, &children, &TimeZone::UTC, self.now);
         self.wake = planned.again.map(|again| self.now + again);
         self.write_status(planned.status.as_ref())?;
         self.crashed = false;
-        let is_gone = |child: &Child, seen: &[ObjectVersion]| seen.iter().any(|seen| *seen.uid == *child.uid);
-        if planned
-            .history
-            .iter()
-            .any(|seen| self.children.iter().any(|child| child.is_active() && *child.uid == *seen.uid))
-        {
+        let is_gone = |child: &Child, observed: &[ObjectVersion]| {
+            observed.iter().any(|observed| *observed.uid == *child.uid)
+        };
+        if planned.history.iter().any(|observed| {
+            self.children.iter().any(|child| child.is_active() && *child.uid == *observed.uid)
+        }) {
             return Err("an active child was cleaned up".to_owned());
         }
         self.children.retain(|child| !is_gone(child, &planned.history));
@@ -133,7 +133,7 @@ impl History {
         if !self.start(&run)? {
             return Ok(());
         }
-        // A crash leaves the status to the next look.
+        // A crash leaves the status to the next reconcile.
         if self.one_in(10) {
             self.crashed = true;
             self.wake = Some(self.now + jiff::SignedDuration::from_secs(20));

@@ -38,8 +38,8 @@ fn planned(spec: &Value, status: &Value, children: &[Child], now: &str) -> Plan 
     plan(&cron_job(spec, status), &children, &TimeZone::UTC, at(now))
 }
 
-fn names(seen: &[ObjectVersion]) -> Vec<&str> {
-    seen.iter().map(|seen| seen.name.as_str()).collect()
+fn names(observed: &[ObjectVersion]) -> Vec<&str> {
+    observed.iter().map(|observed| observed.name.as_str()).collect()
 }
 
 fn reasons(events: &[Event]) -> Vec<&str> {
@@ -71,7 +71,7 @@ fn a_due_tick_creates_a_child_that_is_named_after_it() {
 }
 
 #[test]
-fn specs_are_carried_as_they_are_and_ticks_are_told_in_the_zone_of_the_process() {
+fn specs_are_carried_as_they_are_and_ticks_are_reported_in_the_zone_of_the_process() {
     let mut cron_job = cron_job(&json!({}), &value(REPORTED));
     cron_job.spec.template.job_template = Some(api::Raw::parse(r#"{"spec":{"b":1.50,"a":null}}"#).unwrap());
     let run = plan(&cron_job, &[], &zone("Asia/Shanghai").unwrap(), at(NOW)).run.unwrap();
@@ -131,7 +131,7 @@ fn the_last_run_holds_when_its_child_is_gone() {
         let plan = planned(&json!({}), &value(REPORTED), children, "2026-03-02T10:14:00Z");
         assert_eq!((plan.status, plan.run), (None, None));
     }
-    // What an older release has forgotten is told by the children, whatever has become of them.
+    // The children show what an older release has forgotten, whatever has become of them.
     let plan = planned(&json!({}), &json!({"type": "Job"}), &[child("10:15", Progress::Failed)], NOW);
     assert_eq!(value(&plan.status.unwrap())["status"], json!({"lastScheduleTime": "2026-03-02T10:15:00Z"}));
     assert_eq!(plan.run, None);
@@ -146,7 +146,7 @@ fn a_run_is_remembered_whose_child_is_gone_already() {
 }
 
 #[test]
-fn times_far_ahead_are_told_and_not_taken_from_children() {
+fn times_far_ahead_are_reported_and_not_taken_from_children() {
     let odd = Child { scheduled_at: Some(at("9999-01-01T00:00:00Z")), ..child("10:10", Progress::Active) };
     let plan = planned(&json!({}), &value(REPORTED), &[odd], NOW);
     assert!(plan.run.is_some() && plan.notes.is_empty());
@@ -194,7 +194,7 @@ fn history_keeps_the_newest_of_each_kind_of_end() {
         names(&plan.history).into_iter().map(str::to_owned).collect::<Vec<_>>()
     };
     let limits = |successful: Value, failed: Value| json!({"successfulJobsHistoryLimit": successful, "failedJobsHistoryLimit": failed});
-    // What has not begun goes first.
+    // What has not begun is deleted first.
     assert_eq!(
         history(limits(json!(1), json!(1))),
         ["report-10:06", "report-10:01", "report-10:02", "report-10:03"]
@@ -217,7 +217,7 @@ fn what_is_paused_or_deleted_starts_nothing() {
 }
 
 #[test]
-fn what_can_not_be_run_is_told() {
+fn what_can_not_be_run_is_reported() {
     for (spec, status, expected) in [
         (json!({"schedule": "x"}), json!({}), "UnparseableSchedule"),
         (json!({"timeZone": "Mars/Phobos"}), json!({}), "UnknownTimeZone"),
@@ -249,7 +249,7 @@ fn what_can_not_be_run_is_told() {
 }
 
 #[test]
-fn the_clock_is_looked_at_now_and_then_and_never_where_no_tick_comes() {
+fn the_clock_is_read_now_and_then_and_never_where_no_tick_comes() {
     let far = planned(&json!({"schedule": "0 0 1 1 *"}), &json!({"type": "Job"}), &[], NOW);
     assert_eq!(far, Plan { again: Some(LONGEST), ..Plan::default() });
     let never = planned(&json!({"schedule": "0 0 30 2 *"}), &json!({"type": "Job"}), &[], NOW);

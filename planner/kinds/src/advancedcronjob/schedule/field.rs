@@ -48,7 +48,7 @@ impl Field {
         let mut ends = range.split('-');
         let (first, last) = (ends.next().unwrap_or_default(), ends.next());
         let is_star = matches!(first, "*" | "?");
-        // Whatever stands behind the hyphen of a star counts for nothing.
+        // Whatever follows the hyphen of a star counts for nothing.
         let (start, mut end) = if is_star {
             (bounds.least.into(), bounds.most.into())
         } else {

@@ -1,4 +1,4 @@
-//! The cron language: five fields, or a word that stands for them, behind an optional zone.
+//! The cron language: five fields, or a word for them, behind an optional zone.
 
 use jiff::tz::TimeZone;
 
@@ -6,7 +6,7 @@ use super::field::{DAYS, Field, HOURS, MINUTES, MONTHS, WEEKDAYS};
 use super::{Calendar, Schedule, zone};
 use values::json_patch::string;
 
-/// What stands before a duration.
+/// What precedes a duration.
 const EVERY: &str = "@every ";
 
 /// Reads a schedule, which is evaluated in `default` where it names no zone.
@@ -53,7 +53,7 @@ fn named(name: &str, process: &TimeZone) -> Result<TimeZone, String> {
     zone(name).map_err(|error| format!("provided bad location {name}: {error}"))
 }
 
-/// Reads a word that stands for a schedule.
+/// Reads a word for a schedule.
 fn word(text: &str, zone: &TimeZone) -> Result<Schedule, String> {
     let fields = match text {
         "@yearly" | "@annually" => "0 0 1 1 *",

@@ -230,7 +230,7 @@ proptest! {
         schedule.latest(Timestamp::MIN, moment);
     }
 
-    /// The first tick after a moment is the minute at which a clock on the wall that is looked at every minute shows
+    /// The first tick after a moment is the minute at which a clock on the wall that is read every minute shows
     /// a time that matches.
     #[test]
     fn ticks_are_what_a_walk_over_the_minutes_finds(

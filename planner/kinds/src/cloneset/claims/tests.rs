@@ -33,8 +33,8 @@ fn claims_of_others_are_left_alone() {
     let mut fleet = fleet(false);
     let mut foreign = (*fleet.claims[0]).clone();
     foreign.metadata.labels = [(CLONESET_INSTANCE_ID, "other")].into_iter().collect();
-    Arc::make_mut(&mut foreign.metadata.owner_references)[0].uid = "another".to_owned();
-    fleet.claims.push(std::sync::Arc::new(foreign));
+    foreign.metadata.owner_references[0].uid = "another".to_owned();
+    fleet.claims.push(Arc::new(foreign));
     assert!(fleet.settled_plan().release.is_empty());
 }
 
@@ -69,7 +69,7 @@ fn new_ids_are_new_and_the_same_for_the_same_seed() {
     assert!(distinct.len() == 50 && distinct.iter().all(|id| id.len() == 5 && !taken.has(id)));
 }
 
-/// With reuse, scaled in by one as far as the claim's mark: the Pod that goes.
+/// With reuse, scaled in by one as far as the claim's mark: the Pod to delete.
 fn marked() -> (Fleet, String) {
     let mut fleet = fleet(true);
     fleet.edit(json!({"spec": {"replicas": 1}}));

@@ -165,9 +165,9 @@ fn pods_that_go_back_may_go_only_beside_proven_ones() {
         (5, "3", "0", "1", "4n~ n*~ o", (0, 0, 0, 1, 1)),
         (3, "3", "0", "5", "5n~ 5o~", (7, 5, 0, 2, 7)),
         (5, "2", "1", "0", "2o~ 6n~", (3, 3, 0, 2, 4)),
-        // All that is new goes back, also where as many old Pods are too many.
+        // All that is new returns, also where as many old Pods are too many.
         (1, "1", "0", "5", "4n~ 5o~", (8, 4, 0, 3, 8)),
-        // A named Pod counts as one that goes back.
+        // A named Pod counts as one that returns.
         (4, "3", "1", "0", "3o~ n~ n*~", (0, 0, 0, 0, 2)),
     ] {
         let found = answer(&spec(replicas, partition, unavailable, surge, ""), true, pods);
@@ -178,8 +178,8 @@ fn pods_that_go_back_may_go_only_beside_proven_ones() {
     }
     let found = answer(&spec(5, "5", "0", "3", ""), true, "5n~ 3o~");
     assert_eq!((found.surge, found.surge_old, found.update, found.update_limit), (2, 2, -2, 3));
-    // What goes to the update revision leaves the older ones, gate or not, and so does what is at rest. Without a
-    // partition nothing goes back, whichever side has more Pods than it needs.
+    // What is updated to the update revision leaves the older ones, gate or not, and so does what is at rest. Without a
+    // partition nothing returns, whichever side has more Pods than it needs.
     for (partition, pods) in [("0", "5o~ 3n~"), ("3", "3o~ 2n~"), ("0", "2o~ 8n~")] {
         let found = answer(&spec(5, partition, "0", "3", ""), true, pods);
         assert!(!found.goes_back && found.is_left(true) && !found.is_left(false), "{pods}");

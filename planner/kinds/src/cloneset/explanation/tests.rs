@@ -94,7 +94,7 @@ fn a_pod_without_a_node_says_why() {
 }
 
 #[test]
-fn minimum_ready_seconds_are_told_with_their_end() {
+fn minimum_ready_seconds_are_reported_with_their_end() {
     let mut fleet = Fleet::running(1, json!({}));
     fleet.edit(json!({"spec": {"minReadySeconds": 30}}));
     let plan = fleet.settled_plan();
@@ -112,7 +112,7 @@ fn hooked(hooks: &Value, rolling: Value) -> (Fleet, Value) {
     (Fleet::running(2, spec), json!({"spec": {"template": labelled}}))
 }
 
-/// A way to stand still.
+/// A way to stall.
 struct Stuck {
     fleet: Fleet,
     reason: &'static str,
@@ -122,8 +122,8 @@ struct Stuck {
     limit: &'static str,
 }
 
-/// Each way in which a CloneSet stands still in what users complain of (docs/behaviour/cloneset.md#blocked,
-/// 12 and 13): what is asked for is there, and the Pod that stands in the way is the first one, since now.
+/// Each way in which a CloneSet is stalled in what users complain of (docs/behaviour/cloneset.md#blocked,
+/// 12 and 13): what is asked for is there, and the Pod that blocks progress is the first one, since now.
 fn ways() -> Vec<Stuck> {
     let hook = json!({"labelsHandler": {"hold": "yes"}});
     let one = || json!({"maxUnavailable": 1});
@@ -238,7 +238,7 @@ fn each_way_to_stand_still_is_named_within_one_plan() {
 }
 
 #[test]
-fn what_cannot_be_planned_is_told_since_it_failed() {
+fn what_cannot_be_planned_is_reported_since_it_failed() {
     let mut fleet = Fleet::running(1, json!({}));
     let name = fleet.name(0);
     let mut write = PodWrite::default();

@@ -247,7 +247,7 @@ fn a_volume_that_was_no_claim_is_left_to_others() {
 }
 
 #[test]
-fn a_pod_whose_claims_nobody_knows_any_more_is_told_of_and_gets_no_claim() {
+fn a_pod_whose_claims_nobody_knows_any_more_is_reported_and_gets_no_claim() {
     let mut fleet = nothing_known();
     fleet.settle();
     assert!(fleet.pods.is_empty());

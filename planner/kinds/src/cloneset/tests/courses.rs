@@ -126,7 +126,7 @@ fn kruise_2291_pods_become_available_and_finish_their_update_under_on_delete() {
     assert_eq!((fleet.available(), fleet.with_image("nginx:2")), (3, 1));
 }
 
-/// Whoever is to be deleted while it is updated goes, and its place is filled.
+/// A Pod that is to be deleted while it is updated is deleted and replaced.
 #[test]
 fn deletion_while_updating_has_an_end() {
     for by_user in [false, true] {
@@ -149,7 +149,7 @@ fn deletion_while_updating_has_an_end() {
     }
 }
 
-/// A node is lost with a Pod that is updated: that is told, and ends when the Pod is given up.
+/// A node is lost with a Pod that is updated: that is reported, and ends when the Pod is given up.
 #[test]
 fn node_lost_while_updating_has_an_end() {
     let mut fleet = Fleet::running(3, in_place(json!({"maxUnavailable": 1})));
@@ -175,7 +175,7 @@ const HOOKS: [&str; 4] = [
 ];
 
 /// Records that Pods may carry: none, of an update that is done, in progress, between two batches, of OpenKruise.
-/// `REVISION` stands for the Pod's own.
+/// `REVISION` means the Pod's own.
 const RECORDS: [&str; 5] = [
     "",
     r#"{"revision":"REVISION","updateTimestamp":"2026-04-01T08:00:00Z","lastContainerStatuses":{"main":{"imageID":"x"}},"updateImages":true}"#,

@@ -150,7 +150,7 @@ fn without_a_deadline_there_is_no_condition() {
 }
 
 #[test]
-fn the_deadline_is_waited_for_and_told_of() {
+fn the_deadline_is_waited_for_and_reported() {
     let mut fleet = Fleet::running(2, in_place(json!({"maxUnavailable": 1})));
     fleet.edit(json!({"spec": {"progressDeadlineSeconds": 20}}));
     fleet.settle();

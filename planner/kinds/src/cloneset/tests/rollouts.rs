@@ -184,7 +184,7 @@ fn scenario_28_a_rollback_touches_only_what_was_changed() {
 }
 
 #[test]
-fn sharp_edge_8_a_marked_pod_is_told_of_once() {
+fn sharp_edge_8_a_marked_pod_is_reported_once() {
     let mut fleet = Fleet::running(3, Fleet::rolling("ReCreate", json!({"maxUnavailable": 1})));
     fleet.image("nginx:2");
     fleet.settle();

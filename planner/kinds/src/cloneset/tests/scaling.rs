@@ -1,4 +1,4 @@
-//! Scaling: who is created, who goes, who comes back (docs/behaviour/cloneset.md#scale-step and
+//! Scaling: which Pods are created, deleted or created again (docs/behaviour/cloneset.md#scale-step and
 //! docs/behaviour/cloneset.md#acceptance-scenarios).
 
 use std::sync::Arc;

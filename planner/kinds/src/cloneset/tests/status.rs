@@ -92,7 +92,7 @@ fn a_rollout_that_stands_still_is_not_over_for_clients() {
     assert!(!is_over(&fleet.set()), "{:?}", fleet.status());
 }
 
-/// The numbers are those of the generation that they are told for: `expectedUpdatedReplicas` by its spec,
+/// The numbers are those of the generation that they are reported for: `expectedUpdatedReplicas` by its spec,
 /// `updatedReplicas` by its template.
 fn holds_for_its_generation(fleet: &Fleet, status: Option<&StatusPlan<Status>>) -> bool {
     let Some(status) = status.map(StatusPlan::status) else { return true };
@@ -117,7 +117,7 @@ proptest! {
     fn the_observed_generation_is_never_ahead_of_the_numbers(
         moves in prop::collection::vec((0..7_u8, 0..4_i32), 1..25),
     ) {
-        // Recreated, so that the image tells the revision of a Pod.
+        // Recreated, so that the image shows the revision of a Pod.
         let rolling = json!({"maxUnavailable": 1, "maxSurge": 1});
         let mut fleet = Fleet::running(3, Fleet::rolling("ReCreate", rolling));
         for (kind, number) in moves {

@@ -18,7 +18,7 @@ fn one_percent_of_one() -> Fleet {
     Fleet::running(1, Fleet::rolling("ReCreate", rolling))
 }
 
-/// 10 % of one Pod is none where there is surge: the old Pod goes when the new one serves.
+/// 10 % of one Pod is none where there is surge: the old Pod is deleted when the new one serves.
 #[test]
 fn kruise_316_a_percentage_of_one_pod_does_not_take_it_down() {
     let mut fleet = one_percent_of_one();
@@ -167,7 +167,7 @@ fn kruise_1666_more_surge_in_the_middle_adds_what_is_still_to_be_replaced() {
     assert_eq!((fleet.with_image("nginx:1"), fleet.pods.len()), (4, 7), "one new Pod and three more");
 }
 
-/// However fast new Pods become ready, the bounds hold and each round goes as far as they allow.
+/// However fast new Pods become ready, the bounds hold and each round does as much as they allow.
 #[test]
 fn kruise_1741_a_rollout_by_surge_takes_no_more_rounds_than_its_size_asks_for() {
     let rolling = json!({"maxSurge": 3, "maxUnavailable": 0});
@@ -200,7 +200,7 @@ fn kruise_1819_a_partition_is_what_stays_old_when_the_number_of_pods_changes() {
     }
 }
 
-/// Priorities that match no Pod leave the order as it is: what serves nobody goes first.
+/// Priorities that match no Pod leave the order as it is: Pods that serve nobody come first.
 #[test]
 fn kruise_2107_a_priority_that_matches_nothing_changes_no_order() {
     let weight = json!([{"weight": 50, "matchSelector": {"matchLabels": {"none": "such"}}}]);
@@ -236,7 +236,7 @@ fn a_priority_does_not_keep_a_corrected_template_from_broken_pods() {
     assert_eq!(fleet.with_image("nginx:2"), 4);
 }
 
-/// No Pod that serves goes in the step that makes the Pods it waits for.
+/// No Pod that serves is deleted in the step that creates the Pods it waits for.
 #[test]
 fn a_step_that_adds_surge_deletes_nothing_that_serves() {
     let rolling = json!({"maxSurge": 2, "maxUnavailable": 0});

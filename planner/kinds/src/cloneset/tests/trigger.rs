@@ -11,7 +11,7 @@ use super::super::fixture::Fleet;
 use super::super::*;
 use crate::workload::plan::Outcome;
 use crate::workload::trigger::{Name, of_claim, of_pod, of_revision, of_workload};
-use ::pod::observed::Pairs;
+use ::pod::observed::{Pairs, Part};
 use ::pod::write::PodWrite;
 use ::pod::write::condition;
 use jiff::Timestamp;
@@ -50,9 +50,9 @@ fn change_pod(pod: &mut ObservedPod, kind: usize, number: usize, now: Timestamp)
             PodWrite { conditions, ..PodWrite::to(::pod::write::Target::Status) }.apply(pod);
         }
         5 => pod.status.phase = ["Failed", "Pending", "Succeeded", "Running"][number % 4].into(),
-        6 => pod.metadata.deletion_timestamp = Some(now),
+        6 => pod.metadata.deletion_timestamp = Some(now.into()),
         7 => pod.status.container_statuses = Box::default(),
-        8 => pod.metadata.owner_references = Arc::default(),
+        8 => pod.metadata.owner_references = Part::default(),
         9 => {
             let mut owners = pod.metadata.owner_references.to_vec();
             owners.iter_mut().for_each(|owner| owner.api_version = "apps.kruise.io/v1alpha1".to_owned());
@@ -170,8 +170,8 @@ proptest! {
             let now = fleet.now;
             let metadata = &mut Arc::make_mut(&mut fleet.claims[claim]).metadata;
             match kind {
-                0 => metadata.deletion_timestamp = Some(now),
-                1 => metadata.owner_references = Arc::default(),
+                0 => metadata.deletion_timestamp = Some(now.into()),
+                1 => metadata.owner_references = Part::default(),
                 2 => metadata.labels = Pairs::default(),
                 3 => metadata.finalizers = ["x/y".into()].into(),
                 _ => drop(fleet.claims.remove(claim)),

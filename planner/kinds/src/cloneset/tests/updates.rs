@@ -145,7 +145,7 @@ fn images_are_pulled_ahead_only_with_gate_and_kind() {
         fleet.gates = FeatureGates::default().with(Feature::PreDownloadImageForInPlaceUpdate, gate);
         fleet.environment.pull_jobs = pull_jobs;
         let job = ObjectVersion { name: "old".to_owned(), ..ObjectVersion::default() };
-        fleet.children.push(Arc::new(Child { kind: IMAGE_PULL_JOB, seen: job.clone() }));
+        fleet.children.push(Arc::new(Child { kind: IMAGE_PULL_JOB, observed: job.clone() }));
         let before = fleet.plan().pre_download;
         fleet.image("nginx:2");
         let plan = fleet.settled_plan();

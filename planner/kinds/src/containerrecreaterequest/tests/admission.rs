@@ -71,7 +71,7 @@ fn scenario_25_a_request_takes_over_what_the_agent_needs() {
 }
 
 #[test]
-fn what_is_given_stays_and_virtual_nodes_are_told() {
+fn what_is_given_stays_and_virtual_nodes_are_reported() {
     let mut given = request(&["main"]);
     given["metadata"]["labels"] = json!({"app": "web", "crr.apps.kruise.io/active": "no"});
     given["spec"]["strategy"] = json!({"failurePolicy": "Ignore", "terminationGracePeriodSeconds": 0});

@@ -165,7 +165,7 @@ proptest! {
             prop_assert!(model.control(ENOUGH), "the controller comes to rest");
             model.check();
         }
-        // In the end the Pod goes, and with it whatever is left to do.
+        // In the end the Pod is deleted, and with it whatever is left to do.
         model.happens(&Happening::PodGone);
         prop_assert!(model.control(ENOUGH));
         model.happens(&Happening::Time(100));

@@ -66,7 +66,7 @@ fn scenario_31_a_pod_that_is_gone_or_another_one_ends_it() {
 }
 
 #[test]
-fn the_agent_is_told_of_containers_that_are_new() {
+fn the_agent_gets_containers_that_are_new() {
     let recreating = |snapshot: Value| {
         request(&json!({}), json!({"phase": "Recreating", "containerStatusSnapshot": snapshot}))
     };

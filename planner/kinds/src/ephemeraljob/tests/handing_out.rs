@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::{at, job, observed, pod, read};
 use crate::ephemeraljob::step::{Step, step};
 
-/// What becomes of a container that was added, after so many looks.
+/// What becomes of a container that was added, after so many reconciles.
 type Fate = (u8, &'static str);
 
 fn fate() -> impl Strategy<Value = Fate> {
@@ -32,7 +32,7 @@ fn is_under_way(pod: &Value) -> bool {
 }
 
 impl Model {
-    /// The controller looks once; false where nothing was to do. `refused` is the Pod that takes nothing this time.
+    /// The controller reconciles once; false where nothing was to do. `refused` is the Pod that takes nothing this time.
     fn control(&mut self, refused: usize) -> bool {
         let pods: Vec<Value> = self.pods.iter().map(|(pod, _)| pod.clone()).collect();
         let Step::Work(work) = step(&read(&self.job), &observed(&pods), at(self.now)) else { return false };

@@ -87,7 +87,7 @@ fn of_two_jobs_for_one_image_the_older_one_stays() {
     }
     jobs.push(second);
     let plan = planned(&list, &jobs);
-    assert_eq!(plan.delete.iter().map(|seen| seen.name.as_str()).collect::<Vec<_>>(), ["all-0"]);
+    assert_eq!(plan.delete.iter().map(|observed| observed.name.as_str()).collect::<Vec<_>>(), ["all-0"]);
 }
 
 #[test]

@@ -73,15 +73,15 @@ fn scenarios_10_and_22_the_object_follows_the_annotations() {
             step => panic!("{step:?}"),
         }
     };
-    let seen = json!({"uid": "p", "resourceVersion": "7"});
+    let observed = json!({"uid": "p", "resourceVersion": "7"});
     assert_eq!(
         change(&more, &own),
-        json!({"metadata": seen, "spec": {"requiredPersistentTopology": {"keys": ["zone"]}}})
+        json!({"metadata": observed, "spec": {"requiredPersistentTopology": {"keys": ["zone"]}}})
     );
     let other = set(&json!({AUTO: "true", REQUIRED: "zone"}));
     assert_eq!(
         change(&other, &stored(&more, |_| ())),
-        json!({"metadata": seen, "spec": {"preferredPersistentTopology": null}})
+        json!({"metadata": observed, "spec": {"preferredPersistentTopology": null}})
     );
     for off in [json!({}), json!({AUTO: "false", PREFERRED: "x"}), json!({AUTO: "True", PREFERRED: "x"})] {
         assert_eq!(plan(&set(&off), VERSION, std::slice::from_ref(&own)), Step::Delete(own.clone()), "{off}");
@@ -138,6 +138,6 @@ fn sharp_edge_5_objects_of_others_are_left_alone() {
 #[test]
 fn sharp_edge_18_a_workload_that_goes_gets_nothing() {
     let mut leaving = asking();
-    leaving.metadata.deletion_timestamp = Some("2026-01-01T00:00:00Z".parse().unwrap());
+    leaving.metadata.deletion_timestamp = Some(jiff::Timestamp::UNIX_EPOCH.into());
     assert_eq!(plan(&leaving, VERSION, &[]), Step::Nothing);
 }

@@ -204,7 +204,7 @@ fn scenario_8_nothing_is_remembered_without_the_workload() {
     assert_eq!(gone.status(), json!({"observedGeneration": 4}));
     let mut leaving = Site::of(&json!({"replicas": 1})).remembering(&["web-0"]);
     let workload = leaving.workload.as_mut().unwrap();
-    workload.metadata.deletion_timestamp = Some("2026-01-01T00:00:00Z".parse().unwrap());
+    workload.metadata.deletion_timestamp = Some(jiff::Timestamp::UNIX_EPOCH.into());
     assert_eq!(leaving.status(), json!({"observedGeneration": 4}));
 }
 
@@ -230,7 +230,7 @@ fn scenario_23_a_new_object_remembers_the_same() {
 }
 
 #[test]
-fn sharp_edge_12_a_node_that_is_not_known_is_told() {
+fn sharp_edge_12_a_node_that_is_not_known_is_reported() {
     let site =
         Site::of(&json!({"replicas": 2})).remembering(&["web-1"]).pod("web-0", "n1").pod("web-1", "n7");
     assert_eq!(site.plan().unknown_node.as_deref(), Some("n7"));

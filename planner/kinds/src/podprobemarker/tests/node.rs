@@ -44,7 +44,7 @@ fn scenario_3_a_ready_machine_has_a_node_pod_probe() {
 }
 
 #[test]
-fn scenario_4_the_agent_is_told_numbers_of_ports() {
+fn scenario_4_the_agent_gets_numbers_of_ports() {
     let probes = json!([
         {"name": "tcp", "containerName": "main", "probe": {"tcpSocket": {"port": "http"}, "periodSeconds": 5}},
         {"name": "text", "containerName": "main", "probe": {"tcpSocket": {"port": "9090"}}},

@@ -18,7 +18,7 @@ fn state(name: &str, state: &str, message: &str) -> Value {
         "lastTransitionTime": "2026-01-01T00:00:05Z"})
 }
 
-/// What is written on a Pod, and what is told; `None` for nothing.
+/// What is written on a Pod, and what is reported; `None` for nothing.
 fn written(pod: &Arc<ObservedPod>, markers: &[Arc<Marker>], states: Value) -> Option<(Value, Vec<String>)> {
     let pods = [pod.clone()];
     let probed = probed(&pods, markers, false);

@@ -70,7 +70,7 @@ fn an_update_in_place_must_be_completed() {
     };
     assert_ne!(running("old"), "");
     assert_eq!(running("new"), "");
-    // Where all images have digests, these tell it.
+    // Where all images have digests, these show it.
     let digests = state("{");
     assert_eq!(images(&["a@sha256:11"], &["a@sha256:11"], &digests), "");
 }

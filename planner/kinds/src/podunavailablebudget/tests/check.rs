@@ -127,7 +127,7 @@ fn the_budget_of_a_pod_is_the_one_that_it_names_if_that_is_right() {
         ("gone", json!({}), "by-target"),
         ("db", json!({}), "by-target"),
         ("db-set", json!({}), "by-target"),
-        // What owns the CloneSet is known to the controller only; the budget of the CloneSet itself goes first.
+        // What owns the CloneSet is known to the controller only; the budget of the CloneSet itself comes first.
         ("rollout", json!({}), "by-target"),
         ("rollout", other_set.clone(), "rollout"),
         ("", other_set, "older"),

@@ -17,7 +17,7 @@ fn report(over: &Value) -> Report {
 }
 
 #[test]
-fn a_budget_tells_who_uses_it_up_and_when_it_gives_again() {
+fn a_budget_says_who_uses_it_up_and_when_it_gives_again() {
     let status = json!({"observedGeneration": 1, "totalReplicas": 3, "currentAvailable": 1, "desiredAvailable": 2,
         "unavailableAllowed": 0, "disruptedPods": {"web-1": ago(5)}});
     let report = report(&json!({"status": status}));

@@ -99,7 +99,7 @@ fn recorded_pods_do_not_count_until_their_time_ends() {
 }
 
 #[test]
-fn an_update_by_a_controller_is_over_when_it_is_seen_on_the_pod() {
+fn an_update_by_a_controller_is_over_when_it_is_observed_on_the_pod() {
     let state = |revision: &str| json!({"revision": revision, "updateTimestamp": ago(60)}).to_string();
     let updated = |name: &str, revision: &str| {
         pod(
@@ -111,17 +111,17 @@ fn an_update_by_a_controller_is_over_when_it_is_seen_on_the_pod() {
     let claim = |by_controller| Claim { by_controller, ..Claim::new(&before, Operation::Update, false) };
     let budget = budget_json(&json!({"status": {"observedGeneration": 1, "totalReplicas": 2,
         "currentAvailable": 2, "desiredAvailable": 1, "unavailableAllowed": 1}}));
-    for (by_controller, seen, expected) in [
+    for (by_controller, observed, expected) in [
         (true, before.clone(), [2, 1, 1, 0]),
         (true, updated("web-0", "1"), [2, 1, 2, 1]),
-        // Of changes by others the Pod does not tell how far they are.
+        // Of changes by others the Pod does not say how far they are.
         (false, updated("web-0", "1"), [2, 1, 1, 0]),
     ] {
         let mut budget = budget.clone();
         let reserved = Rules::new(&gates("")).reserve(&budget.to_string(), &[claim(by_controller)], now());
         json_patch::merge(&mut budget, &serde_json::from_str(&reserved.patch.unwrap()).unwrap());
         budget["metadata"]["resourceVersion"] = json!("7");
-        let plan = planned(&budget, &[seen, pod("web-1", &json!({}))], &[workload("w", 2)]);
+        let plan = planned(&budget, &[observed, pod("web-1", &json!({}))], &[workload("w", 2)]);
         let is_dropped = expected[3] == 1;
         assert_eq!(plan.status.is_some(), is_dropped);
         if is_dropped {
@@ -151,12 +151,12 @@ fn entries_go_with_their_pods() {
 #[test]
 fn the_entry_of_another_pod_of_that_name_stays_until_its_time_ends() {
     let going = pod("web-0", &json!({"metadata": {"deletionTimestamp": ago(1)}}));
-    for (seen, age) in
+    for (observed, age) in
         [(going.clone(), 3), (pod("web-0", &json!({})), 3), (going, 20), (pod("web-0", &json!({})), 20)]
     {
         let entries = json!({"status": {"disruptedPods": {"web-0": entry("later", age)}}});
-        let is_back = age == 20 && seen.is_active();
-        let plan = planned(&entries, &[seen, pod("web-1", &json!({}))], &[workload("w", 2)]);
+        let is_back = age == 20 && observed.is_active();
+        let plan = planned(&entries, &[observed, pod("web-1", &json!({}))], &[workload("w", 2)]);
         assert_eq!(numbers(&plan), [2, 1, 1 + i64::from(is_back), i64::from(is_back)]);
         assert_eq!(status(&plan)["disruptedPods"].is_null(), age == 3);
         assert!(plan.pod_events.is_empty());
@@ -198,7 +198,7 @@ fn pods_are_marked_unless_another_budget_may_protect_them() {
 }
 
 #[test]
-fn events_tell_what_is_wrong_with_the_budget_once() {
+fn events_say_what_is_wrong_with_the_budget_once() {
     let reasons = |over: &Value, others: &[Arc<PodUnavailableBudget>]| {
         let plan = planned_beside(over, &[], &[], others);
         plan.events.iter().map(|event| event.reason).collect::<Vec<_>>()

@@ -225,7 +225,7 @@ fn what_can_not_be_read_refuses() {
 }
 
 proptest! {
-    /// Against counting by hand: whoever is recorded or gets one of the units passes.
+    /// Against counting by hand: a request that is recorded or gets one of the units passes.
     #[test]
     fn no_more_units_are_given_than_there_are(
         left in 0..5_i32,

@@ -18,7 +18,7 @@ pub(super) fn loosely_overlap(one: &LabelSelector, other: &LabelSelector) -> boo
     one.keys().eq(other.keys()) && one.values().zip(other.values()).all(|(one, other)| one.meets(other))
 }
 
-/// What is asked by label. `matchLabels` goes before an expression on the same label, and of expressions the last
+/// What is asked by label. `matchLabels` precedes an expression on the same label, and of expressions the last
 /// one counts.
 fn asks(selector: &LabelSelector) -> BTreeMap<&str, Ask<'_>> {
     let expressions = selector.match_expressions.iter().flatten().map(|expression| {

@@ -56,7 +56,7 @@ fn success_is_six_conditions_and_no_number_that_is_zero() {
 }
 
 #[test]
-fn failures_are_sorted_and_told_by_the_first_namespace() {
+fn failures_are_sorted_and_reported_by_the_first_namespace() {
     let mut outcome = Outcome::of(4);
     outcome.failed(Failure::Update, "ns-2", "late");
     outcome.failed(Failure::Update, "ns-1", "early");

@@ -67,7 +67,7 @@ fn a_namespace_that_goes_counts_only_where_it_is_listed() {
 }
 
 #[test]
-fn a_selector_that_cannot_be_used_is_told() {
+fn a_selector_that_cannot_be_used_is_reported() {
     let broken = r#"{"namespaceSelector":{"matchExpressions":[{"key":"a","operator":"Near"}]}}"#;
     Targets::compile(&serde_json::from_str(broken).unwrap()).unwrap_err();
 }

@@ -84,7 +84,7 @@ fn refusals_have_the_texts_of_the_specification() {
 }
 
 #[test]
-fn malformed_numbers_count_as_zero_and_are_told() {
+fn malformed_numbers_count_as_zero_and_are_reported() {
     for text in ["100X", "5E", "100n", "1.2.3", "5Q", "100Mb"] {
         let expression = Expression::parse(text).unwrap();
         assert_eq!(expression.malformed_number(), Some(text));

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::workload::revision::NewRevision;
 
-/// A SidecarSet with one container of this image; `more` goes into its spec.
+/// A SidecarSet with one container of this image; `more` is added to its spec.
 fn set(image: &str, more: &str) -> RolloutSet {
     let json = format!(
         r#"{{"metadata":{{"name":"web","uid":"u","labels":{{"team":"a"}},

@@ -12,7 +12,7 @@ pub(super) fn is_running_and_ready(pod: &ObservedPod) -> bool {
     &*pod.status.phase == "Running" && pod.is_ready() && pod.metadata.deletion_timestamp.is_none()
 }
 
-/// Tells whether containers run what they were given.
+/// Whether containers run what they were given.
 ///
 /// Completion is seen from outside: the runtime reports another image, or the image that was asked for
 /// however it spells it, or the container that ran before is gone. The last one also ends an update to a new

@@ -118,7 +118,7 @@ impl<'d> Draft<'d> {
         self.set_annotation(SIDECARSET_IN_PLACE_UPDATE_STATE, records::object(members));
     }
 
-    /// Notes which containers must go, so that their end is seen even where the image's ID stays.
+    /// Notes which containers must go, so that their end is observed even where the image's ID stays.
     fn record_replaced(&mut self) {
         let mut replaced = record::replaced(self.pod);
         replaced.retain(|name, _| self.pod.container(name).is_some());

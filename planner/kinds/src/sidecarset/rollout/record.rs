@@ -1,4 +1,4 @@
-//! What a Pod's annotations tell about the sidecars that were put into it
+//! What a Pod's annotations say about the sidecars that were put into it
 //! (docs/behaviour/pod-mutation.md#the-record-on-the-pod and docs/behaviour/sidecarset.md#updating-one-pod).
 
 use std::collections::BTreeMap;
@@ -104,7 +104,7 @@ pub(in crate::sidecarset) fn replaced(pod: &ObservedPod) -> BTreeMap<String, Rep
         .unwrap_or_default()
 }
 
-/// For each sidecar of a hot upgrade, the twin that works; empty where the Pod does not tell.
+/// For each sidecar of a hot upgrade, the twin that works; empty where the Pod does not say.
 pub(super) fn working_twins(pod: &ObservedPod) -> BTreeMap<String, String> {
     let text = pod.annotation(SIDECARSET_WORKING_HOT_UPGRADE_CONTAINER).unwrap_or_default();
     serde_json::from_str(text).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! Where one Pod stands in the rollout of a SidecarSet (docs/behaviour/sidecarset.md).
+//! The state of one Pod in the rollout of a SidecarSet (docs/behaviour/sidecarset.md).
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::record;
 use super::set::{RolloutSet, Sidecar};
 use pod::observed::ObservedPod;
 
-/// A Pod and where it stands.
+/// A Pod and its state.
 #[derive(Clone, Debug)]
 pub(super) struct RolloutPod {
     pub(super) pod: Arc<ObservedPod>,
@@ -43,7 +43,7 @@ pub(super) struct View {
 }
 
 impl RolloutPod {
-    /// Where a Pod of the SidecarSet stands.
+    /// The state of a Pod of the SidecarSet.
     pub(super) fn of(set: &RolloutSet, pod: &Arc<ObservedPod>) -> Self {
         Self { pod: pod.clone(), view: View::of(set, pod) }
     }

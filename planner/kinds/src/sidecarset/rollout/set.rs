@@ -38,7 +38,7 @@ pub struct RolloutSet {
     pub(super) hash: Box<str>,
     pub(super) hash_without_image: Box<str>,
     pub(super) sidecars: Box<[Sidecar]>,
-    /// Names of native sidecars and containers, sorted: what Pods are told.
+    /// Names of native sidecars and containers, sorted: what Pods get to know.
     pub(super) sidecar_list: Box<[Box<str>]>,
     pub(super) strategy: Strategy,
     pub(super) patches: Box<[AnnotationPatch]>,
@@ -47,7 +47,7 @@ pub struct RolloutSet {
     namespaces: Namespaces,
 }
 
-/// What goes into ControllerRevisions, and how many are kept.
+/// The content of ControllerRevisions, and how many are kept.
 #[derive(Clone, Debug)]
 pub(in crate::sidecarset) struct Recorded {
     pub(in crate::sidecarset) spec: Raw,
@@ -175,7 +175,7 @@ impl RolloutSet {
         })
     }
 
-    /// True if Pods of a namespace with these labels may belong to it; `None` stands for a namespace that
+    /// True if Pods of a namespace with these labels may belong to it; `None` means a namespace that
     /// does not exist, which no selector matches.
     pub fn selects_namespace(&self, labels: Option<&(impl Labels + ?Sized)>) -> bool {
         match &self.namespaces {

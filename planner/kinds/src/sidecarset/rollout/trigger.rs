@@ -24,7 +24,7 @@ pub enum Trigger {
     After(SignedDuration),
 }
 
-/// What the change from `old` to `new` asks of a SidecarSet. `None` stands for a Pod that is not there:
+/// What the change from `old` to `new` asks of a SidecarSet. `None` means a Pod that is not there:
 /// before it was created, or after it was deleted. The SidecarSets to ask are those that either state
 /// names ([`super::injected`]).
 pub fn trigger(set: &RolloutSet, old: Option<&ObservedPod>, new: Option<&ObservedPod>) -> Trigger {

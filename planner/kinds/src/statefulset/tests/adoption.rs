@@ -1,12 +1,12 @@
 use std::sync::Arc;
 
 use super::*;
-use pod::observed::ObservedPod;
+use pod::observed::{ObservedPod, Part};
 
 /// Everything belongs to nobody, as after a deletion that leaves orphans.
 fn orphaned(mut fleet: Fleet) -> Fleet {
     for pod in &mut fleet.pods {
-        Arc::make_mut(pod).metadata.owner_references = Arc::default();
+        Arc::make_mut(pod).metadata.owner_references = Part::default();
     }
     for revision in &mut fleet.revisions {
         Arc::make_mut(revision).metadata.owner_references.clear();

@@ -165,7 +165,7 @@ fn nothing_known() -> Fleet {
 }
 
 #[test]
-fn a_slot_whose_claims_nobody_knows_any_more_is_told_of_and_gets_no_claim() {
+fn a_slot_whose_claims_nobody_knows_any_more_is_reported_and_gets_no_claim() {
     let mut fleet = nothing_known();
     let before = fleet.claims.clone();
     fleet.settle();

@@ -131,7 +131,7 @@ fn sharp_edge_17_a_file_system_that_grows_with_a_new_pod_gets_one() {
 }
 
 #[test]
-fn a_class_without_expansion_is_told_and_holds_up_nothing_else() {
+fn a_class_without_expansion_is_reported_and_holds_up_nothing_else() {
     for (classes, message) in [
         (vec![class("fast", false)], "storage class fast for web-2 does not support volume expansion"),
         (vec![], "could not get sc fast for web-2 when checking PVC spec: it does not exist"),
@@ -150,7 +150,7 @@ fn a_class_without_expansion_is_told_and_holds_up_nothing_else() {
 }
 
 #[test]
-fn sharp_edge_18_a_claim_of_another_shape_is_told_and_its_pod_counts_as_available() {
+fn sharp_edge_18_a_claim_of_another_shape_is_reported_and_its_pod_counts_as_available() {
     let mut fleet = resizing(3, json!({}));
     let mut other = claims("2Gi");
     other["volumeClaimTemplates"][0]["spec"]["accessModes"] = json!(["ReadWriteMany"]);
@@ -159,10 +159,10 @@ fn sharp_edge_18_a_claim_of_another_shape_is_told_and_its_pod_counts_as_availabl
     let expected =
         "can not patch pvc www-web-2: contains diff other than spec resource, wait pvc to be deleted";
     assert_eq!(plan.problems.update.as_deref(), Some(expected));
-    let told = plan.events.iter().find(|event| event.message.contains("www-web-2"));
+    let event = plan.events.iter().find(|event| event.message.contains("www-web-2"));
     let expected =
         "failed to update pvc www-web-2: contains diff other than spec resource, wait pvc to be deleted";
-    assert_eq!(told, Some(&warning("FailedUpdatePVC", expected.to_owned())));
+    assert_eq!(event, Some(&warning("FailedUpdatePVC", expected.to_owned())));
     assert!(!plan.explanation.is_moving);
 }
 

@@ -175,7 +175,7 @@ fn sharp_edge_28_a_slot_that_cannot_be_filled_holds_up_no_other() {
     let mut fleet = Fleet::running(3, spec);
     fleet.remove("web-0");
     let now = fleet.now;
-    fleet.claim_mut("www-web-0").metadata.deletion_timestamp = Some(now);
+    fleet.claim_mut("www-web-0").metadata.deletion_timestamp = Some(now.into());
     fleet.edit(json!({"spec": {"replicas": 4}}));
     let plan = fleet.step();
     assert_eq!(plan.problems.scale.as_deref(), Some("pvc www-web-0 is to be deleted"));

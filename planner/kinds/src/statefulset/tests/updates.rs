@@ -111,7 +111,7 @@ fn scenario_38_images_are_pulled_ahead() {
     assert_eq!((&job["spec"]["image"], &job["spec"]["parallelism"]), (&json!("nginx:2"), &json!(2)));
     assert!(patch.contains("pre-predownload-created"), "{patch}");
     let job = ObjectVersion { name: name.clone(), ..ObjectVersion::default() };
-    fleet.children.push(Arc::new(Child { kind: IMAGE_PULL_JOB, seen: job.clone() }));
+    fleet.children.push(Arc::new(Child { kind: IMAGE_PULL_JOB, observed: job.clone() }));
     let delete = Action::DeleteChild { kind: IMAGE_PULL_JOB, child: job };
     assert!(!fleet.plan().pre_download.contains(&delete), "the rollout is not over");
     fleet.edit(json!({"spec": {"updateStrategy": {"rollingUpdate": {"partition": 0}}}}));

@@ -25,7 +25,7 @@ pub(super) fn validate_retention(new: &Submitted, errors: &mut Vec<FieldError>) 
 }
 
 /// Where claims grow with a rollout, only their size may change, and only where their class lets it. The first
-/// problem is told.
+/// problem is reported.
 pub(super) fn validate_update(
     new: &Submitted,
     old: &Submitted,

@@ -5,13 +5,13 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::uniteddeployment::children::{Child, ChildKind};
-use crate::uniteddeployment::patience;
+use crate::uniteddeployment::durations;
 
 const NOW: &str = "2026-03-02T10:00:00Z";
 
 fn rules(strategy: Strategy) -> Rules<'static> {
     let now = NOW.parse().unwrap();
-    Rules { strategy, patience: (30, 300), updated: "web-2", updated_since: Some(ago(60)), now }
+    Rules { strategy, durations: (30, 300), updated: "web-2", updated_since: Some(ago(60)), now }
 }
 
 fn ago(seconds: i64) -> Timestamp {
@@ -101,7 +101,7 @@ fn a_marked_subset_is_trusted_again_after_a_while() {
         reported(&over),
         json!(["True", "recover", "unschedulable subset recovered after 300.000000 seconds"])
     );
-    // A Pod that waits still is seen at once.
+    // A Pod that still waits is observed at once.
     let again =
         judged(Strategy::Adaptive, &[pod(false, 99, "web-2", None)], Some(&marked("reschedule", 300)));
     assert!(again.is_unschedulable && again.again == Some(ago(-300)));
@@ -118,10 +118,10 @@ fn pods_that_have_ended_wait_for_nothing() {
 }
 
 #[test]
-fn patience_is_what_the_object_says() {
+fn durations_are_what_the_object_says() {
     let said = |adaptive: Value| {
         let topology = json!({"scheduleStrategy": {"type": "Adaptive", "adaptive": adaptive}});
-        patience(&serde_json::from_value(json!({"topology": topology})).unwrap())
+        durations(&serde_json::from_value(json!({"topology": topology})).unwrap())
     };
     assert_eq!(said(json!({})), (30, 300));
     assert_eq!(said(json!({"rescheduleCriticalSeconds": 5, "unschedulableDuration": 0})), (5, 0));

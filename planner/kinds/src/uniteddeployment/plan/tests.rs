@@ -281,7 +281,7 @@ fn shares_that_can_not_be_change_nothing() {
 }
 
 #[test]
-fn a_revision_that_can_not_be_written_is_told() {
+fn a_revision_that_can_not_be_written_is_reported() {
     let mut world = World::new(ChildKind::CloneSet, &json!({}));
     world.settle(100);
     world.edit(&json!({"template": template(ChildKind::CloneSet, "nginx:2")}));
@@ -300,7 +300,7 @@ fn a_revision_that_can_not_be_written_is_told() {
 }
 
 #[test]
-fn failures_are_told_and_forgotten() {
+fn failures_are_reported_and_forgotten() {
     let mut world = World::new(ChildKind::CloneSet, &json!({}));
     world.refuses = true;
     world.look();
@@ -314,7 +314,7 @@ fn failures_are_told_and_forgotten() {
         patch.contains(r#""message":"no","reason":"Error","status":"False","type":"SubsetUpdated""#),
         "{patch}"
     );
-    // Provisioning went well, whatever came of the updates; and a failure that is put otherwise may wait to be told.
+    // Provisioning went well, whatever came of the updates; and a failure in other words may wait to be reported.
     world.refuses = true;
     world.edit(&json!({"topology": {"subsets": [{"name": "a"}, {"name": "b"}, {"name": "c"}]}}));
     world.look();
@@ -326,9 +326,9 @@ fn failures_are_told_and_forgotten() {
     assert!(write.patch.contains(r#""status":"True","type":"SubsetProvisioned""#), "{write:?}");
 }
 
-/// In adaptive mode the Pods are gone by then from which it could be seen again.
+/// In adaptive mode the Pods are gone by then from which it could be observed again.
 #[test]
-fn a_mark_is_told_though_the_object_has_changed() {
+fn a_mark_is_reported_though_the_object_has_changed() {
     let subsets = json!([{"name": "a", "maxReplicas": 3}, {"name": "b"}]);
     let topology = json!({"scheduleStrategy": {"type": "Adaptive"}, "subsets": subsets});
     let mut world = World::new(ChildKind::CloneSet, &json!({"replicas": 3, "topology": topology}));

@@ -99,7 +99,7 @@ impl World {
         self.number
     }
 
-    /// The controller looks, and carries out what it plans.
+    /// The controller reconciles, and carries out what it plans.
     pub fn look(&mut self) -> Plan {
         let mut planned = self.plan();
         while let Some(step) = planned.revision.take() {
@@ -149,11 +149,11 @@ impl World {
         for patch in plan.adoptions.iter().map(|(_, patch)| patch) {
             let owners =
                 serde_json::from_str::<Value>(&patch.patch).unwrap()["metadata"]["ownerReferences"].take();
-            self.child_mut(&patch.seen.uid)["metadata"]["ownerReferences"] = owners;
+            self.child_mut(&patch.observed.uid)["metadata"]["ownerReferences"] = owners;
         }
         for label in &plan.labels {
             let labels = serde_json::from_str::<Value>(&label.patch).unwrap()["metadata"]["labels"].take();
-            let pod = self.pods.iter_mut().find(|pod| pod["metadata"]["uid"] == label.seen.uid).unwrap();
+            let pod = self.pods.iter_mut().find(|pod| pod["metadata"]["uid"] == label.observed.uid).unwrap();
             pod["metadata"]["labels"].as_object_mut().unwrap().extend(labels.as_object().unwrap().clone());
         }
         if self.refuses && !plan.creations.is_empty() {
@@ -169,19 +169,19 @@ impl World {
             let kind = ChildKind::of(&self.united.spec.template).unwrap();
             self.children.push((kind, child));
         }
-        for (_, seen) in &plan.deletions {
-            self.children.retain(|(_, child)| child["metadata"]["uid"] != seen.uid);
-            self.pods.retain(|pod| pod["child"] != seen.uid);
+        for (_, observed) in &plan.deletions {
+            self.children.retain(|(_, child)| child["metadata"]["uid"] != observed.uid);
+            self.pods.retain(|pod| pod["child"] != observed.uid);
         }
         None
     }
 
     fn update(&mut self, plan: &Plan) -> Option<Failure> {
         let mut problems = Vec::new();
-        for (seen, target) in &plan.updates {
-            let live = self.child_mut(&seen.uid).to_string();
+        for (observed, target) in &plan.updates {
+            let live = self.child_mut(&observed.uid).to_string();
             match changed_child(&live, &self.united, target) {
-                Ok(changed) => *self.child_mut(&seen.uid) = serde_json::from_str(&changed).unwrap(),
+                Ok(changed) => *self.child_mut(&observed.uid) = serde_json::from_str(&changed).unwrap(),
                 Err(problem) => problems.push(problem),
             }
         }
@@ -199,8 +199,8 @@ impl World {
         &mut known.unwrap().1
     }
 
-    /// Workloads bring their Pods a step further: one that is too many goes, all that lack come, one old one is replaced, as
-    /// far as its workload may have Pods unavailable.
+    /// Workloads bring their Pods a step further: one that is too many is deleted, all that lack are created, one old
+    /// one is replaced, as far as its workload may have Pods unavailable.
     pub fn run(&mut self) {
         for at in 0..self.children.len() {
             let (kind, child) = self.children[at].clone();

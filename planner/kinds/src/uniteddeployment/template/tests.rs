@@ -108,7 +108,7 @@ fn what_others_set_stays_but_for_the_spec() {
 }
 
 #[test]
-fn a_wrong_patch_is_told_and_expressions_alone_are_a_selector() {
+fn a_wrong_patch_is_reported_and_expressions_alone_are_a_selector() {
     let united = united(&json!({"cloneSetTemplate": {"spec": {"template": pods(&json!({}))}}}));
     let wrong = target(ChildKind::CloneSet, &json!({"patch": {"spec": {"containers": [{"image": "a"}]}}}));
     let problem = new_child(&united, &wrong).unwrap_err();

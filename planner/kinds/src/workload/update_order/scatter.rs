@@ -5,7 +5,7 @@ use super::Term;
 use pod::observed::ObservedPod;
 
 /// Places the waiting Pods that match `term` as evenly among the others as they are among `all`. The order
-/// within both groups stays; the last that matches goes to the very end.
+/// within both groups stays; the last that matches is put at the very end.
 pub(super) fn spread<'p>(
     waiting: Vec<(usize, &'p ObservedPod)>,
     all: &[&ObservedPod],
@@ -51,7 +51,7 @@ struct Groups {
 /// How many of each kind come to one of as many groups as the smaller kind has members, at least one.
 fn group(matching: usize, others: usize) -> (usize, usize) {
     let groups = matching.min(others).max(1);
-    // Half a Pod goes up.
+    // Half a Pod is rounded up.
     let size =
         |count: usize| (count.saturating_mul(2).saturating_add(groups) / groups.saturating_mul(2)).max(1);
     (size(matching), size(others))

@@ -3,7 +3,7 @@ use api::meta::LabelSelector;
 use api::sidecarset::{OrderTerm, WeightTerm};
 use proptest::prelude::*;
 
-/// A Pod from JSON text in which single quotes stand for double ones.
+/// A Pod from JSON text in which single quotes replace double ones.
 fn pod(json: &str) -> ObservedPod {
     ObservedPod::read(&json.replace('\'', "\"")).unwrap()
 }
@@ -63,7 +63,7 @@ fn what_hurts_least_goes_first() {
 }
 
 #[test]
-fn pods_that_no_rule_tells_apart_go_by_name() {
+fn pods_that_no_rule_distinguishes_are_ordered_by_name() {
     let pods = [labelled("c", &[]), labelled("a", &[]), labelled("b", &[])];
     assert_eq!(names(&UpdateOrder::default(), &pods), ["a", "b", "c"]);
 }

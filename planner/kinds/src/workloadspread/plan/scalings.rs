@@ -5,7 +5,7 @@ use api::kinds::workloadspread::SubsetStatus;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::super::places::{Answer, Claim, Places, PodEvent};
+use super::super::slots::{Answer, Claim, PodEvent, Slots};
 use super::super::version::IGNORED;
 use super::*;
 use values::reservation::{Reservable, Reserved};
@@ -55,7 +55,7 @@ impl Scene {
 
     fn claim(&mut self, replicas: Option<i32>, event: PodEvent) -> Answer {
         let claim = Claim { version: IGNORED.to_owned(), replicas, event };
-        let Reserved { patch, mut answers } = Places.reserve(&self.object.to_string(), &[claim], now());
+        let Reserved { patch, mut answers } = Slots.reserve(&self.object.to_string(), &[claim], now());
         self.merge(patch);
         answers.remove(0)
     }
@@ -66,7 +66,7 @@ impl Scene {
         }
     }
 
-    /// The controller looks at everything.
+    /// The controller reconciles everything.
     fn count(&mut self) {
         let (spread, pods, versioned, candidates) =
             (self.spread(), self.observed(), VersionedKinds::parse(""), BTreeMap::new());
@@ -117,7 +117,7 @@ impl Scene {
         }
     }
 
-    /// The workload wants another number of Pods, and goes by the costs that it would have with `known` replicas.
+    /// The workload wants another number of Pods, and uses the costs that it would have with `known` replicas.
     fn scale(&mut self, replicas: i32, known: i32) {
         let costs = present_costs(&self.spread(), &self.observed(), known, &VersionedKinds::parse(""));
         self.costs = costs.unwrap();

@@ -278,7 +278,7 @@ fn scenario_26_metadata_of_the_patch_comes_onto_adopted_pods_unless_ignored() {
 }
 
 #[test]
-fn scenario_27_weights_choose_among_subsets_then_patches_then_places() {
+fn scenario_27_weights_choose_among_subsets_then_patches_then_slots() {
     let preferring = |weight: i32| json!([{"weight": weight, "preference": {"matchExpressions": [{"key": "zone", "operator": "Exists"}]}}]);
     let adopted = |subsets: Value| {
         let scene = Scene::new("CloneSet", subsets).pod("p", "", as_is);
@@ -318,7 +318,7 @@ fn taints_keep_a_pod_out_of_subsets_that_do_not_tolerate_them() {
 }
 
 #[test]
-fn scenario_31_a_pod_that_found_no_place_is_left_alone_at_first() {
+fn scenario_31_a_pod_that_got_no_slot_is_left_alone_at_first() {
     let created =
         |seconds: i64| move |pod: &mut Value| pod["metadata"]["creationTimestamp"] = json!(ago(seconds));
     let scene = || Scene::new("CloneSet", json!([{"name": "a", "maxReplicas": 1}]));
@@ -350,7 +350,7 @@ fn with_records(creating: Value, deleting: Value) -> Value {
 }
 
 #[test]
-fn scenario_24_a_pod_that_never_came_frees_its_place_after_30_seconds() {
+fn scenario_24_a_pod_that_never_came_frees_its_slot_after_30_seconds() {
     let scene = |seconds: i64| {
         let status = with_records(json!({"p1": ago(seconds), "uid-2": ago(1)}), json!({}));
         let scene = Scene::new("CloneSet", json!([{"name": "a", "maxReplicas": 3}])).status(status);
@@ -377,7 +377,7 @@ fn scenario_24_a_pod_that_never_came_frees_its_place_after_30_seconds() {
 }
 
 #[test]
-fn scenario_22_a_pod_that_stays_takes_its_place_back_after_15_seconds() {
+fn scenario_22_a_pod_that_stays_takes_its_slot_back_after_15_seconds() {
     let scene = |seconds: i64| {
         let status = with_records(json!({}), json!({"p1": ago(seconds), "gone": ago(seconds)}));
         Scene::new("CloneSet", json!([{"name": "a", "maxReplicas": 1}])).status(status).pod("p1", "a", as_is)
@@ -442,7 +442,7 @@ fn scenario_28_pods_without_a_node_are_replaced_in_the_next_subset() {
     assert_eq!(late.plan().stuck[0].on_failure, warning("DeletePodFailed", words.to_owned()));
 }
 
-/// A subset `a` without Pods, whose Pods found no node so many seconds ago.
+/// A subset `a` without Pods, whose Pods became unschedulable so many seconds ago.
 fn unschedulable(seconds: i64) -> Scene {
     let condition = json!([{"type": "Schedulable", "status": "False", "reason": "PodUnschedulable", "message": "", "lastTransitionTime": ago(seconds)}]);
     let mut a = item("a", 0, 2);
@@ -494,7 +494,7 @@ fn scenario_30_without_the_adaptive_strategy_nobody_is_replaced() {
 }
 
 #[test]
-fn scenario_32_finished_pods_free_their_place() {
+fn scenario_32_finished_pods_free_their_slot() {
     let scene = Scene::new("CloneSet", json!([{"name": "a", "maxReplicas": 2}]));
     let scene = scene.pod("p1", "a", |pod| pod["status"]["phase"] = json!("Succeeded")).pod("p2", "a", as_is);
     assert_eq!(scene.counted()["subsetStatuses"][0], item("a", 1, 1));

@@ -134,7 +134,7 @@ enum QuotaKind {
     Percent,
 }
 
-/// The quotas of the subsets that were looked at.
+/// The quotas of the subsets that were checked.
 struct Quotas {
     /// That of the first subset with a quota.
     kind: Option<QuotaKind>,

@@ -258,7 +258,7 @@ fn a_filter_has_a_sound_selector() {
         assert_says(&answer(&spread, Some(&stored), &[], None), &format!("{path}.{words}"));
         let mut next = spread.clone();
         next["spec"]["subsets"][0]["maxReplicas"] = json!(3);
-        assert_eq!(answer(&next, Some(&spread), &[], None), "", "what is stored goes on");
+        assert_eq!(answer(&next, Some(&spread), &[], None), "", "stored objects still work");
     }
 }
 
@@ -269,7 +269,7 @@ fn what_was_stored_before_hinders_no_other_change() {
     new["metadata"]["labels"] = json!({"k": "v"});
     assert_eq!(answer(&new, Some(&old), &[], None), "");
     new["spec"]["subsets"][1]["name"] = json!("");
-    assert_eq!(answer(&new, Some(&old), &[], None), "", "nothing behind the first wrong quota is looked at");
+    assert_eq!(answer(&new, Some(&old), &[], None), "", "nothing behind the first wrong quota is checked");
     old["spec"]["subsets"][0]["maxReplicas"] = json!("5%");
     new["spec"]["subsets"][0]["maxReplicas"] = json!("5");
     assert_says(&answer(&new, Some(&old), &[], None), "maxReplicas is not valid for subset");

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::Defect;
-use crate::agenda::{Agenda, Milliseconds, timestamp, whole_seconds};
+use crate::agenda::{Agenda, Milliseconds, timestamp};
 use kinds::podunavailablebudget::plan::{Snapshot, Workload, ended, plan};
 use kinds::podunavailablebudget::reserve::{Answer, Claim, Rules};
 use kinds::podunavailablebudget::terms::Operation;
@@ -58,7 +58,7 @@ enum Event {
     Bring { name: String },
     /// A Pod becomes ready.
     Ready { uid: Box<str> },
-    /// The leader looks at the budget.
+    /// The leader reconciles the budget.
     Reconcile { term: u32 },
     /// A replica starts anew.
     Crash { replica: usize },
@@ -207,7 +207,7 @@ impl History {
         self.faults && self.now() < REQUESTS_END && self.upto(9) == 0
     }
 
-    fn tell(&mut self, text: impl FnOnce() -> String) {
+    fn record(&mut self, text: impl FnOnce() -> String) {
         let now = self.now();
         if let Some(story) = &mut self.story {
             story.push(format!("{now:>7} {}", text()));
@@ -235,7 +235,7 @@ impl History {
         pod.metadata.namespace = "shop".into();
         pod.metadata.name = name.into();
         pod.metadata.uid = format!("uid-{}", self.count).into();
-        pod.metadata.creation_timestamp = Some(whole_seconds(self.clock()));
+        pod.metadata.creation_timestamp = Some(self.clock().into());
         pod.metadata.labels = [("app", "web")].into_iter().collect();
         pod.status.phase = "Running".into();
         let status = if ready { "True" } else { "False" };
@@ -289,7 +289,7 @@ impl History {
             return Err(());
         }
         json_patch::merge(&mut budget["status"], &patch["status"]);
-        self.tell(|| format!("status {}", budget["status"]));
+        self.record(|| format!("status {}", budget["status"]));
         self.store_budget(budget);
         Ok(self.budgets.last().unwrap().1.clone())
     }
@@ -371,7 +371,7 @@ impl History {
                 self.decide(replica);
             }
             Event::Silence { replica, call } if self.replicas[replica].call == call => {
-                self.tell(|| format!("replica {replica} hears nothing"));
+                self.record(|| format!("replica {replica} hears nothing"));
                 let replica_now = &mut self.replicas[replica];
                 replica_now.granted.clear();
                 replica_now.reservations.forget();
@@ -392,7 +392,7 @@ impl History {
             Event::Bring { name } => {
                 let pod = self.pod(&name, false);
                 let uid = pod.metadata.uid.clone();
-                self.tell(|| format!("{name} is created"));
+                self.record(|| format!("{name} is created"));
                 self.change(|pods| pods.push(pod));
                 self.later(6_000, Event::Ready { uid });
             }
@@ -402,13 +402,13 @@ impl History {
             Event::Reconcile { term } if self.leader.term == term => self.reconcile(),
             Event::Reconcile { .. } => {}
             Event::Crash { replica } => {
-                self.tell(|| format!("replica {replica} crashes"));
+                self.record(|| format!("replica {replica} crashes"));
                 let now = &mut self.replicas[replica];
                 let (seen, call) = (now.seen, now.call + 1);
                 *now = Replica { seen, call, clock: now.clock, ..Replica::default() };
             }
             Event::TakeOver => {
-                self.tell(|| "another controller leads".to_owned());
+                self.record(|| "another controller leads".to_owned());
                 // It lists everything after it has begun to lead.
                 let (seen, pods) = (self.budgets.len() - 1, self.pods.len() - 1);
                 let (term, clock) = (self.leader.term + 1, self.upto(2 * SKEW));
@@ -422,7 +422,7 @@ impl History {
                 budget["spec"]["maxUnavailable"] = json!(most);
                 let generation = budget["metadata"]["generation"].as_i64().unwrap() + 1;
                 budget["metadata"]["generation"] = json!(generation);
-                self.tell(|| format!("maxUnavailable {most}"));
+                self.record(|| format!("maxUnavailable {most}"));
                 self.store_budget(budget);
             }
         }
@@ -479,7 +479,7 @@ impl History {
         let are_trials = replica.batch.iter().all(|request| request.is_trial);
         let (step, call) =
             (replica.reservations.decide(&Rules::new(&FeatureGates::default()), &claims, now), replica.call);
-        let (event, way, patience) = match step {
+        let (event, way, timeout) = match step {
             Step::Answer(answers) => return self.answer(number, &answers),
             Step::Write { answers, .. } if self.has(Defect::Unwritten) => {
                 return self.answer(number, &answers);
@@ -499,7 +499,7 @@ impl History {
             let way = if self.goes_wrong() { LATE } else { way };
             self.later(way, event);
         }
-        self.agenda.add(patience, Event::Silence { replica: number, call });
+        self.agenda.add(timeout, Event::Silence { replica: number, call });
     }
 
     fn answer(&mut self, number: usize, answers: &[Answer]) {
@@ -507,7 +507,7 @@ impl History {
         let batch = std::mem::take(&mut self.replicas[number].batch);
         assert_eq!(batch.len(), answers.len());
         for (Request { claim, pod, is_trial }, answer) in batch.into_iter().zip(answers) {
-            self.tell(|| format!("replica {number}: {:?} of {}: {answer:?}", claim.operation, claim.pod));
+            self.record(|| format!("replica {number}: {:?} of {}: {answer:?}", claim.operation, claim.pod));
             // What was admitted may come to nothing: another webhook refuses, or the client is gone.
             if *answer == Answer::Granted && !is_trial && !self.goes_wrong() {
                 self.granted += 1;
@@ -524,7 +524,7 @@ impl History {
         if operation == Operation::Update && !self.live().iter().any(|live| **live == *pod) {
             return;
         }
-        self.tell(|| format!("{operation:?} of {}", pod.metadata.name));
+        self.record(|| format!("{operation:?} of {}", pod.metadata.name));
         self.count += 1;
         let trace = [(IN_PLACE_UPDATE_STATE, self.count.to_string())].into_iter().collect();
         let (uid, now) = (pod.metadata.uid.clone(), self.clock());
@@ -538,7 +538,7 @@ impl History {
             if self.change_pod(&uid, update) {
                 self.later(8_000, Event::Ready { uid });
             }
-        } else if self.change_pod(&uid, |pod| pod.metadata.deletion_timestamp = Some(now)) {
+        } else if self.change_pod(&uid, |pod| pod.metadata.deletion_timestamp = Some(now.into())) {
             self.later(3_000, Event::Gone { uid });
         }
     }

@@ -101,10 +101,13 @@ fn pods_that_do_not_belong_are_not_counted_and_it_is_said_why() {
     };
     assert_eq!(changed(&|pod| pod.metadata.labels = Default::default()), ExclusionReason::OtherLabels);
     assert_eq!(changed(&|pod| pod.status.phase = "Failed".into()), ExclusionReason::Inactive);
-    assert_eq!(changed(&|pod| pod.metadata.deletion_timestamp = Some(at(0))), ExclusionReason::Inactive);
+    assert_eq!(
+        changed(&|pod| pod.metadata.deletion_timestamp = Some(at(0).into())),
+        ExclusionReason::Inactive
+    );
     assert_eq!(changed(&|pod| pod.metadata.annotations = Default::default()), ExclusionReason::NotInjected);
     assert_eq!(
-        changed(&|pod| Arc::make_mut(&mut pod.spec.containers)[1].name = "other".into()),
+        changed(&|pod| pod.spec.containers[1].name = "other".into()),
         ExclusionReason::Lacks("log".into())
     );
     let no_selector = RolloutSet::read(r#"{"metadata":{"name":"side"},"spec":{"selector":{}}}"#).unwrap();
@@ -113,7 +116,7 @@ fn pods_that_do_not_belong_are_not_counted_and_it_is_said_why() {
     assert_eq!(hot.belongs(&pod), Err(ExclusionReason::Lacks("mesh".into())));
     let mut twins = injected_pod(&hot, "b");
     assert_eq!(hot.belongs(&twins), Ok(()));
-    Arc::make_mut(&mut twins.spec.containers)[2].name = "other".into();
+    twins.spec.containers[2].name = "other".into();
     assert_eq!(hot.belongs(&twins), Err(ExclusionReason::Lacks("mesh-2".into())));
 }
 

@@ -94,7 +94,7 @@ fn a_pod_is_ready_while_it_runs_and_stays() {
     };
     assert!(!changed(&|pod| pod.status.phase = "Pending".into()));
     assert!(!changed(&|pod| set_ready(pod, false, 1)));
-    assert!(!changed(&|pod| pod.metadata.deletion_timestamp = Some(at(0))));
+    assert!(!changed(&|pod| pod.metadata.deletion_timestamp = Some(at(0).into())));
 }
 
 #[test]

@@ -11,8 +11,8 @@ use jiff::Timestamp;
 
 use crate::sidecarset::records;
 use crate::sidecarset::rollout::{Plan, PodUpdate, Refused, RolloutSet, Snapshot, Step, plan, plan_around};
-use pod::observed::{Container, ContainerStatus, ObservedPod, Pairs, PodCondition};
-use pod::write::{PodWrite, Target};
+use pod::observed::{Container, ContainerReport, ContainerStatus, ObservedPod, Pairs};
+use pod::write::{PodWrite, Target, condition};
 use values::hash::sidecarset_hashes;
 
 pub(super) const EMPTY: &str = "mesh:empty";
@@ -86,14 +86,14 @@ pub(super) fn image_id(image: &str) -> String {
 }
 
 fn status(name: &str, image: &str) -> ContainerStatus {
-    ContainerStatus {
+    let report = ContainerReport {
         name: name.into(),
         image: image.into(),
         image_id: image_id(image).into(),
-        container_id: format!("containerd://{name}-0").into(),
         ready: true,
-        ..ContainerStatus::default()
-    }
+        ..ContainerReport::default()
+    };
+    ContainerStatus { container_id: format!("containerd://{name}-0").into(), ..report.into() }
 }
 
 /// A running, ready Pod into which the sidecars of `set` were injected, behind `app` and in front of `aa`.
@@ -155,12 +155,7 @@ pub(super) fn set_ready(pod: &mut ObservedPod, ready: bool, second: i64) {
     let status = if ready { "True" } else { "False" };
     let mut conditions = pod.status.conditions.to_vec();
     conditions.retain(|condition| &*condition.kind != "Ready");
-    conditions.push(PodCondition {
-        kind: "Ready".into(),
-        status: status.into(),
-        last_transition_time: Some(at(second)),
-        ..PodCondition::default()
-    });
+    conditions.push(condition("Ready", status, "", "", at(second)));
     pod.status.conditions = conditions.into();
 }
 

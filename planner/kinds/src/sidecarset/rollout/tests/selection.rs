@@ -114,7 +114,7 @@ fn what_waits_says_why() {
 
 /// The account of a SidecarSet and `kutter explain` say the same.
 #[test]
-fn what_a_strategy_holds_back_is_told_by_a_word_and_a_message() {
+fn what_a_strategy_holds_back_is_reported_by_a_word_and_a_message() {
     let cluster = fleet(&Wanted::cold("log:1").set(), 1);
     for (strategy, word, message) in [
         (r#"{"paused":true}"#, "UpdatePaused", "spec.updateStrategy.paused is true"),
@@ -175,7 +175,7 @@ fn a_pod_that_is_refused_takes_nobodys_place() {
 }
 
 #[test]
-fn many_refusals_are_told_in_one_sentence() {
+fn many_refusals_are_reported_in_one_sentence() {
     let cluster = fleet(&Wanted::cold("log:1").set(), 5);
     let (_, waiting) = around(&cluster, "{}", &["p00", "p01", "p02", "p03", "p04"]);
     assert_eq!(

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 
 use super::fixture::*;
 use crate::sidecarset::rollout::{RolloutSet, Trigger, injected, trigger};
-use pod::observed::{ContainerStatus, ObservedPod, PodCondition};
+use pod::observed::{ContainerStatus, ObservedPod};
 use std::sync::Arc;
 
 const ONE: Trigger = Trigger::After(SignedDuration::from_secs(1));
@@ -19,13 +19,13 @@ fn triggers_of_the_spec() {
     let set = Wanted::cold("log:1").set();
     let pod = injected_pod(&set, "a");
     let asked = |set: &RolloutSet, new: &ObservedPod| trigger(set, Some(&pod), Some(new));
-    let deleted = changed(&pod, |pod| pod.metadata.deletion_timestamp = Some(at(1)));
+    let deleted = changed(&pod, |pod| pod.metadata.deletion_timestamp = Some(at(1).into()));
     let not_ready = changed(&pod, |pod| set_ready(pod, false, 1));
     let settling = changed(&pod, |pod| {
         let state = r#"{"side":{"lastContainerStatuses":{"log":{"imageID":"registry/log-1@sha256:log-1"}}}}"#;
         let key = "kruise.io/sidecarset-inplace-update-state";
         pod.metadata.annotations = pod.metadata.annotations.iter().chain([(key, state)]).collect();
-        Arc::make_mut(&mut pod.spec.containers)[1].image = "log:2".into();
+        pod.spec.containers[1].image = "log:2".into();
     });
     let labelled = changed(&pod, |pod| set_label(pod, "canary", "true"));
     assert_eq!(trigger(&set, None, Some(&pod)), Trigger::Now, "created");
@@ -54,7 +54,7 @@ fn triggers_of_the_spec() {
     assert_eq!(trigger(&set, None, Some(&stranger)), Trigger::Nothing);
 }
 
-/// The Pod is ready throughout, so nothing else tells that its sidecar has started.
+/// The Pod is ready throughout, so nothing else says that its sidecar has started.
 #[test]
 fn a_container_that_has_started_with_its_image_asks_for_a_plan_at_once() {
     let set = Wanted::cold("log:2").set();
@@ -97,7 +97,7 @@ fn any_pod(sets: Vec<RolloutSet>) -> impl Strategy<Value = ObservedPod> {
         let [ready, deleted, ended, labelled, statuses, sidecar_ready, condition] = flags;
         set_ready(&mut pod, ready, 1);
         if deleted {
-            pod.metadata.deletion_timestamp = Some(at(2));
+            pod.metadata.deletion_timestamp = Some(at(2).into());
         }
         if ended {
             pod.status.phase = "Succeeded".into();
@@ -112,17 +112,18 @@ fn any_pod(sets: Vec<RolloutSet>) -> impl Strategy<Value = ObservedPod> {
             status.ready = sidecar_ready;
         }
         let images = ["log:1", "log:2", "mesh:v1", EMPTY];
-        if let Some(container) = Arc::make_mut(&mut pod.spec.containers).iter_mut().nth_back(1) {
+        if let Some(container) = pod.spec.containers.iter_mut().nth_back(1) {
             container.image = images[image].into();
         }
         if condition {
             let mut conditions = pod.status.conditions.to_vec();
-            conditions.push(PodCondition {
-                kind: "SidecarSetUpgradable".into(),
-                status: "False".into(),
-                message: r#"{"side":false}"#.into(),
-                ..PodCondition::default()
-            });
+            conditions.push(pod::write::condition(
+                "SidecarSetUpgradable",
+                "False",
+                "",
+                r#"{"side":false}"#,
+                at(0),
+            ));
             pod.status.conditions = conditions.into();
         }
         pod
@@ -154,7 +155,7 @@ proptest! {
             let (old_seen, new_seen) = (seen(&old), seen(&new));
             prop_assert_eq!(&old_seen.0, &new_seen.0);
             prop_assert_eq!(&old_seen.2, &new_seen.2);
-            // The writes themselves depend on the images too, which only whoever plans must know.
+            // The writes themselves depend on the images too, which only the planner must know.
             if image(&old) == image(&new) && old.status.container_statuses == new.status.container_statuses {
                 prop_assert_eq!(old_seen.1, new_seen.1);
             }

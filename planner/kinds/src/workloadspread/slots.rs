@@ -1,11 +1,11 @@
-//! Places in subsets: a new Pod takes one, a Pod that is to be deleted gives its own back. Both are noted in the
-//! status at once, so that the next Pod finds it so (docs/behaviour/workloadspread.md#choice-of-a-subset).
+//! Slots in subsets: a new Pod takes one, a Pod that is to be deleted gives its own back. Both are recorded in the
+//! status at once, so that they count for the next Pod (docs/behaviour/workloadspread.md#choice-of-a-subset).
 //!
 //! Invariants:
-//! 1. A place is given only while `maxReplicas` is above the Pods that run, less those that are to be deleted, plus
+//! 1. A slot is given only while `maxReplicas` is above the Pods that run, less those that are to be deleted, plus
 //!    those on their way.
-//! 2. A Pod that is noted takes no second place, and gives back no second one. One that is to be deleted is noted as
-//!    such alone: in whatever list it stands, a deletion frees its place at once.
+//! 2. A recorded Pod takes no second slot, and gives back no second one. One that is to be deleted is recorded as
+//!    such alone: whichever list holds it, a deletion frees its slot at once.
 //! 3. Only the list of the Pod's version is written.
 
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ use api::kinds::workloadspread::{Subset, SubsetStatus, WorkloadSpread};
 use jiff::Timestamp;
 use serde_json::json;
 
-use super::spread::{Maximum, free_places, is_schedulable, maximum};
+use super::spread::{Maximum, free_slots, is_schedulable, maximum};
 use values::reservation::{Reservable, Reserved};
 
 /// What the admission of a Pod wants of a WorkloadSpread.
@@ -56,7 +56,7 @@ pub enum PodEvent {
 /// What becomes of a claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// The Pod has a place in this subset.
+    /// The Pod has a slot in this subset.
     Subset(String),
     /// The Pod comes into this subset, which takes any number.
     Unlimited(String),
@@ -70,9 +70,9 @@ pub enum Answer {
 
 /// How claims on WorkloadSpreads are decided.
 #[derive(Clone, Copy, Debug)]
-pub struct Places;
+pub struct Slots;
 
-impl Reservable for Places {
+impl Reservable for Slots {
     type Claim = Claim;
     type Answer = Answer;
 
@@ -140,7 +140,7 @@ pub(crate) fn items(spread: &WorkloadSpread, version: &str) -> Vec<SubsetStatus>
     spread.spec.subsets.iter().map(item).collect()
 }
 
-/// The places of a version without Pods, as far as the total over all versions tells them.
+/// The slots of a version without Pods, as far as they follow from the total over all versions.
 fn whole(total: &SubsetStatus) -> i32 {
     match total.missing_replicas {
         missing if missing > 0 => missing.saturating_add(total.replicas),
@@ -153,7 +153,7 @@ pub(crate) fn free(subset: &Subset, item: &SubsetStatus, replicas: Option<i32>) 
     match maximum(subset, replicas) {
         Maximum::Unlimited => None,
         Maximum::Pods(max) => {
-            Some(free_places(max, item.replicas, item.deleting_pods.len(), item.creating_pods.len()))
+            Some(free_slots(max, item.replicas, item.deleting_pods.len(), item.creating_pods.len()))
         }
         Maximum::Unknown => Some(item.missing_replicas.max(0)),
     }
@@ -189,9 +189,9 @@ impl<'s> List<'s> {
             match free(subset, item, replicas) {
                 _ if !is_schedulable(item) => continue,
                 None => return Answer::Unlimited(subset.name.clone()),
-                Some(places) if places > 0 => {
+                Some(slots) if slots > 0 => {
                     item.creating_pods.insert(id.to_owned(), Time::from(now));
-                    item.missing_replicas = places - 1;
+                    item.missing_replicas = slots - 1;
                     self.is_changed = true;
                 }
                 Some(_) => continue,
@@ -219,7 +219,7 @@ impl<'s> List<'s> {
         if maximum(subset, replicas) == Maximum::Unlimited {
             return Answer::Nothing;
         }
-        // It is there, or it could not be deleted: it counts, whether the controller has seen it or not.
+        // It is there, or it could not be deleted: it counts, whether the controller has observed it or not.
         if item.creating_pods.remove(id).is_some() {
             item.replicas = item.replicas.saturating_add(1);
         }
@@ -229,7 +229,7 @@ impl<'s> List<'s> {
         Answer::Noted
     }
 
-    /// The Pod does not come after all, or stays after all. It has a name, or nobody could tell.
+    /// The Pod is not created after all, or not deleted after all. It has a name: without one the record is not known.
     fn forget(&mut self, pod: &str, replicas: Option<i32>) -> Answer {
         for (subset, item) in self.subsets.iter().zip(&mut self.items) {
             let freed = if item.creating_pods.remove(pod).is_some() {
@@ -251,7 +251,7 @@ impl<'s> List<'s> {
     }
 }
 
-/// Writes down what is free after a change that has freed `freed` places.
+/// Writes down what is free after a change that has freed `freed` slots.
 fn recount(subset: &Subset, item: &mut SubsetStatus, replicas: Option<i32>, freed: i32) {
     item.missing_replicas = match maximum(subset, replicas) {
         Maximum::Unknown => item.missing_replicas.max(0).saturating_add(freed).max(0),

@@ -1,4 +1,4 @@
-//! What WorkloadSpreads have to do with the Pods of a workload of ours: what it costs to delete them now, and the places
+//! What WorkloadSpreads have to do with the Pods of a workload of ours: what it costs to delete them now, and the slots
 //! of those that others refused to create or to delete (docs/behaviour/workloadspread.md#refused-requests).
 
 use std::sync::Arc;
@@ -11,8 +11,8 @@ use kinds::workload::kind::Workload;
 use kinds::workload::snapshot::Costs;
 use kinds::workload::target;
 use kinds::workloadspread::deletion::refused;
-use kinds::workloadspread::places;
 use kinds::workloadspread::plan::present_costs;
+use kinds::workloadspread::slots;
 use kube::Client;
 use pod::observed::ObservedPod;
 use tokio::time::Instant;
@@ -21,16 +21,16 @@ use tracing::warn;
 /// Longest time for an answer.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The WorkloadSpreads as admission knows them, and where their places are taken.
-pub(super) struct Places {
+/// The WorkloadSpreads as admission knows them, and where their slots are taken.
+pub(super) struct SpreadSlots {
     index: Arc<Index>,
     /// `None` while WorkloadSpreads are not in use.
-    reservations: Option<Reservations<places::Places>>,
+    reservations: Option<Reservations<slots::Slots>>,
 }
 
-impl Places {
+impl SpreadSlots {
     pub(super) fn new(client: Client, index: Arc<Index>, is_on: bool) -> Self {
-        let reservations = is_on.then(|| Reservations::new(Some(client), places::Places));
+        let reservations = is_on.then(|| Reservations::new(Some(client), slots::Slots));
         Self { index, reservations }
     }
 

@@ -55,7 +55,7 @@ fn item(name: &str, replicas: i32, missing: i32, more: Value) -> Value {
 
 /// The object after the claims, and the subset of each.
 fn reserve(object: &Value, claims: &[Claim]) -> (Value, Vec<String>) {
-    let Reserved { patch, answers } = Places.reserve(&object.to_string(), claims, now());
+    let Reserved { patch, answers } = Slots.reserve(&object.to_string(), claims, now());
     let mut after = object.clone();
     if let Some(patch) = patch {
         let patch: Value = serde_json::from_str(&patch).unwrap();
@@ -87,14 +87,14 @@ fn scenario_1_pods_fill_the_first_subset_and_then_the_next() {
 }
 
 #[test]
-fn a_pod_that_is_noted_takes_no_second_place() {
+fn a_pod_that_is_noted_takes_no_second_slot() {
     let (after, _) = reserve(&spread(limited(), json!({})), &[create("p1")]);
     let (again, subsets) = reserve(&after, &[create("p1"), create("p1")]);
     assert_eq!((again, subsets), (after, vec!["a".to_owned(); 2]));
 }
 
 #[test]
-fn scenario_21_a_pod_that_is_deleted_gives_its_place_back_at_once() {
+fn scenario_21_a_pod_that_is_deleted_gives_its_slot_back_at_once() {
     let full = spread(limited(), json!({"v": [item("a", 3, 0, json!({})), item("b", 1, -1, json!({}))]}));
     let (after, subsets) =
         reserve(&full, &[delete("p1", "a"), delete("p1", "a"), delete("p9", "b"), delete("p8", "x")]);
@@ -107,7 +107,7 @@ fn scenario_21_a_pod_that_is_deleted_gives_its_place_back_at_once() {
 }
 
 #[test]
-fn a_pod_that_is_deleted_before_it_was_counted_gives_its_place_back_at_once() {
+fn a_pod_that_is_deleted_before_it_was_counted_gives_its_slot_back_at_once() {
     let (before, _) = reserve(&spread(limited(), json!({})), &["p1", "p2", "uuid"].map(create));
     let deletions = [delete("p1", "a"), delete("p1", "a"), deletion("p3", "uuid", "a")];
     let (after, answers) = reserve(&before, &deletions);
@@ -118,14 +118,14 @@ fn a_pod_that_is_deleted_before_it_was_counted_gives_its_place_back_at_once() {
 }
 
 #[test]
-fn a_pod_that_comes_under_the_name_of_one_that_left_takes_a_place() {
+fn a_pod_that_comes_under_the_name_of_one_that_left_takes_a_slot() {
     let full = spread(limited(), json!({"v": [item("a", 3, 0, json!({})), item("b", 0, -1, json!({}))]}));
     let (after, _) = reserve(&full, &[delete("p1", "a")]);
     let (again, subsets) = reserve(&after, &[create("p1"), create("p4")]);
     assert_eq!(subsets, ["a", "b"]);
     assert_eq!(list(&again, "v")[0], item("a", 2, 0, json!({"creatingPods": {"p1": NOW}})));
     let (taken, subsets) = reserve(&after, &[create("p4"), create("p1")]);
-    assert_eq!(subsets, ["a", "b"], "the place was given to another");
+    assert_eq!(subsets, ["a", "b"], "the slot was given to another");
     assert_eq!(list(&taken, "v")[0], item("a", 2, 0, json!({"creatingPods": {"p4": NOW}})));
 }
 
@@ -144,11 +144,11 @@ fn what_others_refuse_changes_nothing() {
 }
 
 #[test]
-fn scenario_31_no_place_is_left() {
+fn scenario_31_no_slot_is_left() {
     let subsets = json!([{"name": "a", "maxReplicas": 1}, {"name": "b", "maxReplicas": 1}]);
     let full = spread(subsets, json!({"v": [item("a", 1, 0, json!({})), item("b", 1, 0, json!({}))]}));
     assert_eq!(reserve(&full, &[create("p3")]), (full, vec!["full".to_owned()]));
-    assert!(Places::is_refusal(&Answer::Full) && !Places::is_refusal(&Answer::Noted));
+    assert!(Slots::is_refusal(&Answer::Full) && !Slots::is_refusal(&Answer::Noted));
 }
 
 #[test]
@@ -194,13 +194,13 @@ fn a_share_is_what_was_counted_where_the_workload_is_not_known() {
 }
 
 #[test]
-fn what_takes_no_place_costs_no_request() {
+fn what_takes_no_slot_costs_no_request() {
     let creating = json!({"creatingPods": {"p1": NOW}, "deletingPods": {"p2": NOW}});
     let known = spread(limited(), json!({"v": [item("a", 3, 0, creating), item("b", 1, -1, json!({}))]}));
     let mut reservations = ReservationState::default();
     reservations.watched(&api::Raw::parse(known.to_string()).unwrap());
     reservations.open();
-    let decide = |claims: &[Claim]| reservations.decide(&Places, claims, now());
+    let decide = |claims: &[Claim]| reservations.decide(&Slots, claims, now());
     assert_eq!(decide(&[create("p9")]), Step::Answer(vec![Answer::Unlimited("b".to_owned())]));
     assert_eq!(decide(&[delete("p2", "a"), delete("p8", "b")]), Step::Answer(vec![Answer::Nothing; 2]));
     for old in [create("p1"), refusal("p9")] {
@@ -244,8 +244,8 @@ fn subsets_are_those_of_the_spec() {
 }
 
 #[test]
-fn what_is_no_spread_has_no_places() {
-    let reserved = Places.reserve("[]", &[create("p"), delete("p", "a")], now());
+fn what_is_no_spread_has_no_slots() {
+    let reserved = Slots.reserve("[]", &[create("p"), delete("p", "a")], now());
     assert_eq!(reserved, Reserved { patch: None, answers: vec![Answer::Full, Answer::Nothing] });
 }
 
@@ -288,13 +288,13 @@ proptest! {
                     object = reserve(&object, &[delete(&pod, &subset)]).0;
                     model.leaving.insert(pod);
                 }
-                // It is gone, and another may come under its name before the controller has looked.
+                // It is gone, and another of its name may be created before the controller has reconciled.
                 (4, Some(_)) if model.leaving.contains(&pod) => {
                     model.leaving.remove(&pod);
                     model.running.remove(&pod);
                 }
                 (3, _) => {
-                    // Those that leave are gone, and the controller has seen all.
+                    // Those that leave are gone, and the controller has observed all.
                     model.running.retain(|pod, _| !model.leaving.contains(pod));
                     model.leaving.clear();
                     let items: Value = max.iter().enumerate().map(|(index, max)| {
@@ -313,12 +313,12 @@ proptest! {
     }
 
     #[test]
-    fn free_places_follow_the_plain_formula(max in 0..9_i32, active in 0..12_i32, deleting in 0..6_usize, creating in 0..6_usize) {
+    fn free_slots_follow_the_plain_formula(max in 0..9_i32, active in 0..12_i32, deleting in 0..6_usize, creating in 0..6_usize) {
         let deleting = deleting.min(active as usize);
         let mut model = max;
         for _ in 0..(active as usize - deleting + creating) {
             model = (model - 1).max(0);
         }
-        prop_assert_eq!(free_places(max, active, deleting, creating), model);
+        prop_assert_eq!(free_slots(max, active, deleting, creating), model);
     }
 }
