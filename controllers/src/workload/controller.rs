@@ -304,8 +304,8 @@ impl<W: Workload> Controller<W> {
     }
 
     /// The workloads to which the change of the Node makes a difference.
-    fn of_node(&self, NodeChange { name, old, new }: &NodeChange) -> Vec<(Key, Duration)> {
-        if old == new {
+    fn of_node(&self, NodeChange { name, old, new, is_initial }: &NodeChange) -> Vec<(Key, Duration)> {
+        if old == new || *is_initial {
             return Vec::new();
         }
         let stored = self.workloads.all();

@@ -36,6 +36,8 @@ pub(crate) struct NodeChange {
     pub(crate) name: Box<str>,
     pub(crate) old: Option<Arc<NodeFacts>>,
     pub(crate) new: Option<Arc<NodeFacts>>,
+    /// It was there from the beginning: every reader of Nodes knows it.
+    pub(crate) is_initial: bool,
 }
 
 /// How a Node is.
@@ -102,7 +104,8 @@ impl Nodes {
         // Held together, so that no change is missed.
         let (mut subscribers, known) = (self.subscribers(), self.lock());
         for (name, facts) in &*known.present.facts {
-            let change = NodeChange { name: name.clone(), old: None, new: Some(facts.clone()) };
+            let new = Some(facts.clone());
+            let change = NodeChange { name: name.clone(), old: None, new, is_initial: true };
             // The receiver is in our hands: it is open.
             drop(sender.send(change));
         }
@@ -176,7 +179,7 @@ impl Sink for Nodes {
         drop(known);
         let changes = !is_known || !is_same;
         if changes && !is_listed {
-            self.notify(&NodeChange { name, old, new: Some(new) });
+            self.notify(&NodeChange { name, old, new: Some(new), is_initial: false });
         }
     }
 
@@ -188,7 +191,7 @@ impl Sink for Nodes {
         let old = Arc::make_mut(facts).remove(&*name);
         Arc::make_mut(states).remove(&*name);
         drop(known);
-        self.notify(&NodeChange { name: name.into(), old, new: None });
+        self.notify(&NodeChange { name: name.into(), old, new: None, is_initial: false });
     }
 
     fn list_ends(&self) {
@@ -197,12 +200,14 @@ impl Sink for Nodes {
         if let Some(listed) = known.listing.take() {
             let before = std::mem::replace(&mut known.present, listed);
             let now = known.present.facts.clone();
+            let is_initial = !*self.synced.borrow();
             let names =
                 before.facts.keys().chain(now.keys().filter(|name| !before.facts.contains_key(*name)));
             changes.extend(names.map(|name| NodeChange {
                 name: name.clone(),
                 old: before.facts.get(name).cloned(),
                 new: now.get(name).cloned(),
+                is_initial,
             }));
         }
         drop(known);
@@ -236,7 +241,8 @@ mod tests {
         nodes.see(state("False", 1));
         nodes.list_ends();
         let mut reported = nodes.subscribe();
-        assert_eq!(reported.try_recv().ok().map(|change| change.name).as_deref(), Some("a"));
+        let initial = reported.try_recv().ok().map(|change| (change.name, change.is_initial));
+        assert_eq!(initial, Some(("a".into(), true)));
         nodes.see(state("False", 2));
         assert!(reported.try_recv().is_err());
         assert_eq!(nodes.get("a").unwrap().1, NodeState::default());
