@@ -61,7 +61,7 @@ async fn the_page_about_pod_probe_markers_works() {
     page.read("Some Pods").await;
     let printed = page.read("Mark the Pods that are idle").await;
     assert!(printed.contains("1 checked"), "{printed}");
-    let printed = page.read("What the agent was told").await;
+    let printed = page.read("What the agent runs").await;
     assert!(printed.contains("game#idle: Succeeded"), "{printed}");
     let printed = page.read("In the end").await;
     assert!(printed.contains("idle=true"), "{printed}");
