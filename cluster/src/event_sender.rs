@@ -37,7 +37,7 @@ impl EventSender {
     }
 
     /// Says that `controller` panicked at `object`.
-    pub fn tell_panic(&self, object: ObjectReference, controller: &str, panic: &str) {
+    pub fn record_panic(&self, object: ObjectReference, controller: &str, panic: &str) {
         let message = format!(
             "A defect of {controller}: {panic}. This object is tried again after pauses that grow; others are \
              not concerned. Please report it"

@@ -162,7 +162,7 @@ pub async fn run<R: Reconciler>(
                     metrics.panicked(settings.name);
                     reconciler.panicked(&key);
                     if let Some(object) = reconciler.object(&key) {
-                        event_sender.tell_panic(object, settings.name, message);
+                        event_sender.record_panic(object, settings.name, message);
                     }
                 }
                 let outcome = match outcome {
@@ -345,7 +345,7 @@ mod tests {
         F: Fn(i32) -> W + Send + Sync + 'static,
         W: Future<Output = Result<Next, String>> + Send + 'static,
     {
-        let (event_sender, _told) = event_sender::event_sender("Reconcile");
+        let (event_sender, _events) = event_sender::event_sender("Reconcile");
         super::run(settings, metrics, &event_sender, ready(()), keys, Arc::new(Closure(reconcile))).await;
     }
 
@@ -389,7 +389,7 @@ mod tests {
             noted.lock().unwrap().push((key, begin.elapsed()));
             std::future::ready(Ok::<_, String>(Next::Done))
         };
-        let (event_sender, _told) = event_sender::event_sender("Reconcile");
+        let (event_sender, _events) = event_sender::event_sender("Reconcile");
         let listed = sleep(Duration::from_secs(1));
         super::run(SETTINGS, &metrics(), &event_sender, listed, receiver, Arc::new(Closure(reconcile))).await;
         assert_eq!(*reconciled.lock().unwrap(), [1, 2].map(|key| (key, Duration::from_secs(1))));

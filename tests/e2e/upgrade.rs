@@ -214,7 +214,7 @@ impl<'s> Site<'s> {
 /// A CloneSet with the subsets of a WorkloadSpread, whose rollouts only a budget holds up; a StatefulSet; a DaemonSet;
 /// and a SidecarSet with Pods of its own.
 async fn subjects(shop: &Shop, log: Stored) -> Vec<Subject> {
-    let found = |kind: &str, app: &str, rolling: Value| {
+    let rolled = |kind: &str, app: &str, rolling: Value| {
         workload("apps.kruise.io/v1beta1", kind, app)
             .in_namespace(&shop.namespace)
             .matching("app", app)
@@ -226,10 +226,10 @@ async fn subjects(shop: &Shop, log: Stored) -> Vec<Subject> {
     };
     let in_place = json!({"podUpdatePolicy": "InPlaceIfPossible"});
     let unlimited = json!({"podUpdatePolicy": "InPlaceIfPossible", "maxUnavailable": "100%"});
-    let clones = found("CloneSet", "clones", unlimited).replicas(6);
-    let members = found("StatefulSet", "members", in_place).replicas(4).with("/spec/serviceName", "members");
+    let clones = rolled("CloneSet", "clones", unlimited).replicas(6);
+    let members = rolled("StatefulSet", "members", in_place).replicas(4).with("/spec/serviceName", "members");
     let members = statefulset::parallel(members);
-    let agents = found("DaemonSet", "agents", json!({"rollingUpdateType": "InPlaceIfPossible"}));
+    let agents = rolled("DaemonSet", "agents", json!({"rollingUpdateType": "InPlaceIfPossible"}));
     for number in 0..4 {
         let pod = shop.pod(&format!("web-{number}")).annotation(fake_nodes::READY_AFTER, READY_AFTER);
         shop.admit(pod.in_company()).await;
