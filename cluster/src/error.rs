@@ -115,6 +115,12 @@ impl ApiError {
         matches!(self.reason, ErrorReason::AlreadyExists | ErrorReason::Conflict)
     }
 
+    /// Whether the request can't be carried out on the object as it is: a value is none that a patch tests for, or a rule
+    /// refuses what would come of it.
+    pub fn is_unprocessable(&self) -> bool {
+        matches!(&*self.source, kube::Error::Api(status) if status.code == 422)
+    }
+
     /// Whether the API server says that it knows who asks, and does not allow it.
     pub fn is_forbidden(&self) -> bool {
         matches!(&*self.source, kube::Error::Api(status) if status.code == 403)

@@ -1,6 +1,6 @@
 //! Carries out what a plan changes in one Pod.
 //!
-//! Each write names the state of the Pod that it was planned on, or the one that the write before it
+//! Each write names the state of the Pod that it was planned on, or tests the values that the write before it
 //! returned, and is refused where the Pod is in another state by now. What comes back is put into the store at
 //! once: no plan is made on a Pod older than our own last write to it
 //! (docs/behaviour/in-place-update.md#own-writes-and-retries). Where the store knows already that a write
@@ -32,8 +32,8 @@ pub enum Carried {
 
 /// Sends `writes` to `pod`, one after the other.
 ///
-/// Where only the status has changed since the write before, which kubelets do in answer to it, a write is
-/// sent again: what it continues with must not be left half done, nor undone by the next plan.
+/// Where only the status has changed since the write before, which kubelets do in answer to it, a write that was refused
+/// is sent again: what it continues with must not be left half done, nor undone by the next plan.
 ///
 /// # Errors
 /// The API server refuses for another reason than the Pod's state, or can't be reached. Where no answer
@@ -65,8 +65,14 @@ pub async fn carry_out(
         loop {
             let before = last.as_ref().unwrap_or(pod);
             let version = &before.metadata.resource_version;
-            let body = write.to_json(before);
-            match write::patch(client, &target, PatchKind::StrategicMerge, body).await {
+            // What continues with another write takes no offence at what the kubelet writes in answer to that one.
+            let tested = last.as_ref().filter(|_| tries == 0).and_then(|before| write.to_tested_json(before));
+            let is_tested = tested.is_some();
+            let (kind, body) = match tested {
+                Some(body) => (PatchKind::Json, body),
+                None => (PatchKind::StrategicMerge, write.to_json(before)),
+            };
+            match write::patch(client, &target, kind, body).await {
                 Ok(text) => {
                     last = Some(pods.written(&text)?);
                     break;
@@ -75,7 +81,7 @@ pub async fn carry_out(
                     pods.deleted(&pod.key(), version);
                     return Ok(Carried::Outdated);
                 }
-                Err(error) if error.retry() == Retry::Now => {}
+                Err(error) if error.retry() == Retry::Now || is_tested && error.is_unprocessable() => {}
                 Err(error) => {
                     // It may have been carried out all the same, and then the next plan must know.
                     let moved = error.may_have_acted() && has_moved(client, pods, pod, version).await;
@@ -192,6 +198,43 @@ mod tests {
             assert_eq!(outcome == Carried::Outdated, meanwhile == "newer");
             assert_eq!(requests.lock().unwrap().len(), expected, "{:?}", requests.lock().unwrap());
         }
+    }
+
+    #[tokio::test]
+    async fn a_change_of_the_spec_after_the_first_write_tests_what_it_replaces() {
+        let mut started = PodWrite::to(Target::Status);
+        started.set_label("a", "b");
+        let mut update = PodWrite::default();
+        update.container("c").image = Some("new".to_owned());
+        let writes = [started, update];
+        for (is_refused, expected) in [(false, 2), (true, 4)] {
+            let (client, requests) = fake::api_server(move |request| match (request.method, request.path) {
+                ("GET", _) => (200, text(7, "old")),
+                (_, path) if path.ends_with("/status") => (200, text(5, "old")),
+                _ if is_refused && request.body.starts_with('[') => (422, fake::status(422)),
+                _ => (200, text(8, "new")),
+            });
+            let pods = Pods::new(false);
+            let pod = stored(&pods);
+            let Carried::Written(after) = carry_out(&client, &pods, &pod, &writes).await.unwrap() else {
+                panic!("only the status has changed")
+            };
+            assert_eq!(&*after.metadata.resource_version, "8");
+            let requests = requests.lock().unwrap();
+            assert_eq!(requests.len(), expected, "{requests:?}");
+            let tested = writes[1].to_tested_json(&ObservedPod::read(&text(5, "old")).unwrap()).unwrap();
+            assert_eq!(requests[1], format!("PATCH /api/v1/namespaces/n/pods/p {tested}"));
+            if is_refused {
+                assert_eq!(
+                    requests[3],
+                    format!("PATCH /api/v1/namespaces/n/pods/p {}", writes[1].to_json(&pod_at(7)))
+                );
+            }
+        }
+    }
+
+    fn pod_at(version: u32) -> ObservedPod {
+        ObservedPod::read(&text(version, "old")).unwrap()
     }
 
     #[tokio::test]

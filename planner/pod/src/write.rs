@@ -14,6 +14,7 @@ use serde_json::json;
 
 use crate::observed::{ConditionText, Container, ObservedPod, Pairs, PodCondition, Resources};
 use values::canonical::table;
+use values::json_patch::{Patch as JsonPatch, Pointer, string};
 use values::moment::rfc3339;
 use values::strategic_merge;
 
@@ -142,6 +143,59 @@ impl PodWrite {
         serde_json::to_string(&patch).unwrap_or_default()
     }
 
+    /// The same change as a JSON patch (RFC 6902) that holds for any state of `pod` in which the labels, annotations and
+    /// images that it replaces are the ones known here: the kubelet may write the status meanwhile. `None` where something
+    /// else changes, or nothing is replaced.
+    pub fn to_tested_json(&self, pod: &ObservedPod) -> Option<String> {
+        let images =
+            || self.containers.iter().filter_map(|change| Some((&*change.name, change.image.as_deref()?)));
+        let same = Self {
+            target: self.target,
+            labels: self.labels.clone(),
+            annotations: self.annotations.clone(),
+            ..Self::default()
+        };
+        let images_alone = Self { containers: images().map(ContainerWrite::image).collect(), ..same };
+        if *self != images_alone {
+            return None;
+        }
+        let metadata = || Pointer::root().key("metadata");
+        let (mut tests, mut changes) = (JsonPatch::default(), JsonPatch::default());
+        let maps = [
+            ("labels", &pod.metadata.labels, &self.labels),
+            ("annotations", &pod.metadata.annotations, &self.annotations),
+        ];
+        for (map, present, changed) in maps {
+            if present.is_empty() && !changed.is_empty() {
+                return None;
+            }
+            for (key, value) in changed {
+                let path = || metadata().key(map).key(key);
+                if let Some(known) = present.get(key) {
+                    tests.test(path(), string(known));
+                }
+                match value {
+                    Some(value) => changes.add(path(), string(value)),
+                    None if present.get(key).is_some() => changes.remove(path()),
+                    None => {}
+                }
+            }
+        }
+        for (name, image) in images() {
+            let position = pod.spec.containers.iter().position(|container| *container.name == *name)?;
+            let path = || Pointer::root().key("spec").key("containers").index(position);
+            tests.test(path().key("name"), string(name));
+            tests.test(path().key("image"), string(&pod.spec.containers.get(position)?.image));
+            changes.replace(path().key("image"), string(image));
+        }
+        if tests.is_empty() {
+            return None;
+        }
+        tests.test(metadata().key("uid"), string(&pod.metadata.uid));
+        tests.extend(changes);
+        Some(tests.to_json())
+    }
+
     /// The patch leaves the containers of `pod` where they are, by Kubernetes' rules; the API server takes no other.
     pub fn keeps_places(&self, pod: &ObservedPod) -> bool {
         if self.containers.is_empty() {
@@ -217,6 +271,12 @@ impl PodWrite {
         if let Some(phase) = &self.phase {
             pod.status.phase = phase.as_str().into();
         }
+    }
+}
+
+impl ContainerWrite {
+    fn image((name, image): (&str, &str)) -> Self {
+        Self { name: name.to_owned(), image: Some(image.to_owned()), ..Self::default() }
     }
 }
 

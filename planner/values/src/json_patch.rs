@@ -71,6 +71,8 @@ pub enum Operation {
     Replace(Pointer, String),
     /// Removes what is there.
     Remove(Pointer),
+    /// Changes nothing, and refuses the whole patch where another value is there.
+    Test(Pointer, String),
 }
 
 /// A JSON Patch: operations in the order in which they apply.
@@ -91,6 +93,11 @@ impl Patch {
     /// Adds a `remove` operation.
     pub fn remove(&mut self, path: Pointer) {
         self.0.push(Operation::Remove(path));
+    }
+
+    /// Adds a `test` operation with JSON text as value.
+    pub fn test(&mut self, path: Pointer, value: impl Into<String>) {
+        self.0.push(Operation::Test(path, value.into()));
     }
 
     /// True when nothing changes.
@@ -127,7 +134,7 @@ impl Patch {
 impl Operation {
     fn value(&self) -> &str {
         match self {
-            Self::Add(_, value) | Self::Replace(_, value) => value,
+            Self::Add(_, value) | Self::Replace(_, value) | Self::Test(_, value) => value,
             Self::Remove(_) => "",
         }
     }
@@ -137,6 +144,7 @@ impl Operation {
             Self::Add(path, _) => ("add", path),
             Self::Replace(path, _) => ("replace", path),
             Self::Remove(path) => ("remove", path),
+            Self::Test(path, _) => ("test", path),
         };
         json.push_str("{\"op\":\"");
         json.push_str(operation);

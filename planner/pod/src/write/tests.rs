@@ -136,3 +136,57 @@ proptest! {
         prop_assert_eq!(simulated, ObservedPod::read(&merged).unwrap());
     }
 }
+
+#[test]
+fn a_tested_patch_holds_whatever_the_status_is() {
+    let object = json!({
+        "metadata": {"uid": "u", "resourceVersion": "7", "labels": {"a": "0", "b~/": "x"}, "annotations": {"d": "3"}},
+        "spec": {"containers": [{"name": "side", "image": "s"}, {"name": "main", "image": "nginx:1.25"}]},
+    });
+    let pod = ObservedPod::read(&object.to_string()).unwrap();
+    let mut write = PodWrite::default();
+    write.set_label("a", "1");
+    write.labels.extend([("b~/".to_owned(), None), ("absent".to_owned(), None)]);
+    write.set_annotation("c", "2");
+    write.container("main").image = Some("nginx:1.26".to_owned());
+    let patch: json_patch::Patch = serde_json::from_str(&write.to_tested_json(&pod).unwrap()).unwrap();
+    let after = |change: &dyn Fn(&mut Value)| {
+        let mut now = object.clone();
+        change(&mut now);
+        json_patch::patch(&mut now, &patch).is_ok().then_some(now)
+    };
+    let expected = json!({
+        "metadata": {"uid": "u", "resourceVersion": "8", "labels": {"a": "1"}, "annotations": {"d": "3", "c": "2"}},
+        "spec": {"containers": [{"name": "side", "image": "s"}, {"name": "main", "image": "nginx:1.26"}]},
+    });
+    assert_eq!(after(&|now| now["metadata"]["resourceVersion"] = json!("8")), Some(expected));
+    for (pointer, other) in [
+        ("/metadata/uid", "v"),
+        ("/metadata/labels/a", "1"),
+        ("/metadata/labels/b~0~1", "y"),
+        ("/spec/containers/1/image", "nginx:1.24"),
+        ("/spec/containers/1/name", "other"),
+    ] {
+        assert_eq!(after(&|now| *now.pointer_mut(pointer).unwrap() = json!(other)), None, "{pointer}");
+    }
+}
+
+#[test]
+fn what_can_t_be_tested_has_no_such_patch() {
+    let object =
+        json!({"metadata": {"uid": "u", "labels": {"a": "0"}}, "spec": {"containers": [{"name": "main"}]}});
+    let pod = ObservedPod::read(&object.to_string()).unwrap();
+    let refused = |change: &dyn Fn(&mut PodWrite)| {
+        let mut write = PodWrite::default();
+        change(&mut write);
+        assert_eq!(write.to_tested_json(&pod), None, "{write:?}");
+    };
+    refused(&|write| write.set_label("new", "1"));
+    refused(&|write| write.set_annotation("a", "1"));
+    refused(&|write| write.container("other").image = Some("nginx".to_owned()));
+    refused(&|write| write.container("main").resources.limits = [("cpu", "1")].into_iter().collect());
+    refused(&|write| {
+        write.set_label("a", "1");
+        write.finalizers.push("x/y".to_owned());
+    });
+}

@@ -1,6 +1,7 @@
 //! Applying a patch to JSON text: what no operation touches stays byte for byte.
 
 use api::raw_object::{RawNode, RawObject};
+use serde_json::Value;
 use serde_json::value::RawValue;
 use thiserror::Error;
 
@@ -15,6 +16,9 @@ pub enum ApplyError {
     /// An operation names a place that the document does not have.
     #[error("the document has no {0}")]
     NoSuchPlace(String),
+    /// A value is another one than an operation tests for.
+    #[error("another value at {0}")]
+    OtherValue(String),
     /// A pointer that is neither empty nor starts with a slash.
     #[error("invalid JSON pointer {0}")]
     InvalidPointer(String),
@@ -31,9 +35,18 @@ pub fn apply(document: &str, patch: &Patch) -> Result<String, ApplyError> {
             Operation::Add(path, value) => edit(&mut root, path, Edit::Add(parse(value)?))?,
             Operation::Replace(path, value) => edit(&mut root, path, Edit::Replace(parse(value)?))?,
             Operation::Remove(path) => edit(&mut root, path, Edit::Remove)?,
+            Operation::Test(path, value) => test(&root, path, value)?,
         }
     }
     Ok(root.to_string())
+}
+
+fn test(root: &RawNode<'_>, path: &Pointer, value: &str) -> Result<(), ApplyError> {
+    let path = path.as_str();
+    let document: Value = serde_json::from_str(&root.to_string())?;
+    let found = document.pointer(path).ok_or_else(|| ApplyError::NoSuchPlace(path.to_owned()))?;
+    let is_equal = *found == serde_json::from_str::<Value>(value)?;
+    is_equal.then_some(()).ok_or_else(|| ApplyError::OtherValue(path.to_owned()))
 }
 
 enum Edit<'a> {
@@ -129,7 +142,7 @@ fn unescaped(token: &str) -> String {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     #[test]
     fn what_is_not_touched_keeps_its_bytes() {
@@ -153,6 +166,19 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_patch_holds_where_its_tests_do() {
+        let document = r#"{"a":{"b~/":[1,"x"]}}"#;
+        let tested = |value: &str| {
+            let mut patch = Patch::default();
+            patch.test(Pointer::root().key("a").key("b~/"), value);
+            patch.remove(Pointer::root().key("a"));
+            apply(document, &patch)
+        };
+        assert_eq!(tested(r#"[1, "x"]"#).unwrap(), "{}");
+        assert!(matches!(tested("[1]"), Err(ApplyError::OtherValue(_))));
+    }
+
     fn document() -> impl Strategy<Value = Value> {
         let leaf = prop_oneof![
             Just(json!(null)),
@@ -172,7 +198,7 @@ mod tests {
         let token = prop_oneof!["[0-3]", Just("-".to_owned()), "(a|b|~0|~1){1,2}"];
         let path = prop::collection::vec(token, 0..4)
             .prop_map(|tokens| tokens.into_iter().map(|token| format!("/{token}")).collect::<String>());
-        prop::collection::vec((0_u8..3, path, document()), 1..4)
+        prop::collection::vec((0_u8..4, path, document()), 1..4)
     }
 
     proptest! {
@@ -186,7 +212,8 @@ mod tests {
                 match kind {
                     0 => patch.add(path, value.to_string()),
                     1 => patch.replace(path, value.to_string()),
-                    _ => patch.remove(path),
+                    2 => patch.remove(path),
+                    _ => patch.test(path, value.to_string()),
                 }
             }
             let theirs: json_patch::Patch = serde_json::from_str(&patch.to_json()).unwrap();
