@@ -183,6 +183,30 @@ pub(crate) struct ServeArguments {
     /// NodePodProbes that are reconciled at a time
     #[arg(long, default_value = "3", value_parser = clap::value_parser!(u16).range(1..))]
     pub nodepodprobe_workers: u16,
+    /// Rollouts that are reconciled at a time
+    #[arg(long, default_value = "3", value_parser = clap::value_parser!(u16).range(1..))]
+    pub rollout_workers: u16,
+    /// BatchReleases that are reconciled at a time
+    #[arg(long, default_value = "3", value_parser = clap::value_parser!(u16).range(1..))]
+    pub batchrelease_workers: u16,
+    /// TrafficRoutings that are reconciled at a time
+    #[arg(long, default_value = "3", value_parser = clap::value_parser!(u16).range(1..))]
+    pub trafficrouting_workers: u16,
+    /// Deployments of Rollouts that are reconciled at a time
+    #[arg(long, default_value = "3", value_parser = clap::value_parser!(u16).range(1..))]
+    pub deployment_workers: u16,
+    /// DaemonSets of Rollouts that are reconciled at a time
+    #[arg(long, default_value = "3", value_parser = clap::value_parser!(u16).range(1..))]
+    pub nativedaemonset_workers: u16,
+    /// Rollouts whose histories are reconciled at a time
+    #[arg(long, default_value = "3", value_parser = clap::value_parser!(u16).range(1..))]
+    pub rollouthistory_workers: u16,
+    /// The most that a step of a Rollout with traffic may replace of a workload's own Pods, in percent
+    #[arg(long, default_value = "50", value_parser = clap::value_parser!(i32).range(0..=100))]
+    pub partition_percent_limit: i32,
+    /// Rollouts may name workloads of known kinds alone, not those of any kind that looks like a StatefulSet
+    #[arg(long, default_value = "true", num_args = 0..=1, default_missing_value = "true", require_equals = true, value_parser = boolean, action = clap::ArgAction::Set)]
+    pub filter_workload_type: bool,
     /// Address of OpenKruise's profiles, which this program does not have
     #[arg(long, hide = true)]
     pub pprof_addr: Option<String>,

@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::process::ExitCode;
 
+use api::crds::{ALL, CustomResourceDefinition, ROLLOUTS};
 use clap::Args;
 
 use crate::manifests::namespace;
@@ -19,12 +20,19 @@ pub(crate) struct CrdsArguments {
     /// Version in which objects are stored; v1alpha1 prepares a return to OpenKruise. Kinds without it keep theirs
     #[arg(long, default_value = STORAGE_VERSION, value_parser = ["v1alpha1", "v1beta1"])]
     storage_version: String,
+    /// Print those of Rollouts too, which the feature gate Rollouts needs
+    #[arg(long)]
+    rollouts: bool,
 }
 
-/// Prints every CRD as a document of one YAML stream.
+/// Prints the CRDs, each as a document of one YAML stream.
 pub(crate) fn print(arguments: &CrdsArguments) -> anyhow::Result<ExitCode> {
-    let CrdsArguments { namespace, storage_version } = arguments;
-    write(&mut std::io::stdout().lock(), namespace, storage_version)?;
+    let CrdsArguments { namespace, storage_version, rollouts } = arguments;
+    let output = &mut std::io::stdout().lock();
+    write(output, ALL, namespace, storage_version)?;
+    if *rollouts {
+        write(output, ROLLOUTS, namespace, storage_version)?;
+    }
     Ok(ExitCode::SUCCESS)
 }
 
@@ -32,11 +40,16 @@ pub(crate) fn print(arguments: &CrdsArguments) -> anyhow::Result<ExitCode> {
 /// from a server that runs.
 const CONVERSION_PATH: &str = "          path: /convert\n";
 
-/// Writes every CRD as a document of one YAML stream, converted by the Service of `namespace` and stored in
+/// Writes each CRD as a document of one YAML stream, converted by the Service of `namespace` and stored in
 /// `storage_version` where the kind has it.
-pub(crate) fn write(output: &mut impl Write, namespace: &str, storage_version: &str) -> std::io::Result<()> {
+pub(crate) fn write(
+    output: &mut impl Write,
+    definitions: &[CustomResourceDefinition],
+    namespace: &str,
+    storage_version: &str,
+) -> std::io::Result<()> {
     let place = format!("namespace: {}\n", api::DEFAULT_NAMESPACE);
-    for definition in api::crds::ALL {
+    for definition in definitions {
         let yaml = definition.yaml.trim_start_matches("---\n").trim_end();
         let yaml = yaml.replace(&place, &format!("namespace: {namespace}\n")).replace(CONVERSION_PATH, "");
         let yaml = if definition.versions.contains(&storage_version) {
@@ -72,7 +85,9 @@ mod tests {
 
     fn printed(storage_version: &str) -> Vec<Value> {
         let mut output = Vec::new();
-        write(&mut output, api::DEFAULT_NAMESPACE, storage_version).unwrap();
+        for definitions in [ALL, ROLLOUTS] {
+            write(&mut output, definitions, api::DEFAULT_NAMESPACE, storage_version).unwrap();
+        }
         let text = String::from_utf8(output).unwrap();
         text.split("---\n").skip(1).map(|document| serde_saphyr::from_str(document).unwrap()).collect()
     }
@@ -98,7 +113,7 @@ mod tests {
         let (own, usual) = stored(printed(STORAGE_VERSION));
         assert_eq!(rest, usual);
         assert!(alpha.iter().all(|version| version == "v1alpha1"), "{alpha:?}");
-        let compiled = api::crds::ALL.iter().map(|definition| Value::from(definition.storage_version));
+        let compiled = ALL.iter().chain(ROLLOUTS).map(|definition| Value::from(definition.storage_version));
         assert_eq!(own, compiled.collect::<Vec<_>>());
     }
 }

@@ -33,7 +33,7 @@ pub(crate) fn print(arguments: &ManifestsArguments) -> anyhow::Result<ExitCode> 
     let ManifestsArguments { crds, namespace, image, replicas } = arguments;
     let mut output = std::io::stdout().lock();
     if *crds {
-        crds::write(&mut output, namespace, crds::STORAGE_VERSION)?;
+        crds::write(&mut output, api::crds::ALL, namespace, crds::STORAGE_VERSION)?;
     }
     let text = RENDERED.replace("__NAMESPACE__", namespace).replace("__IMAGE__", image);
     output.write_all(text.replace("__REPLICAS__", &replicas.to_string()).as_bytes())?;

@@ -16,6 +16,6 @@ for crate in $pure kutter-cluster; do
     failed=1
   fi
 done
-cargo run --offline --quiet -p kutter-arrows -- planner/{values,pod,kinds,admission,agent,plugin,simulator} kubectl-kruise webhooks informers controllers cluster certs node node/cri || failed=1
+cargo run --offline --quiet -p kutter-arrows -- planner/{values,pod,kinds,admission,agent,plugin,rollouts,simulator} kubectl-kruise webhooks informers controllers cluster certs node node/cri || failed=1
 [[ $failed == 0 ]] && echo "decisions do no I/O, and modules form no circle"
 exit $failed

@@ -1,4 +1,5 @@
-//! Well-known annotations (docs/behaviour/api-and-registration.md#well-known-annotations).
+//! Well-known annotations (docs/behaviour/api-and-registration.md#well-known-annotations and
+//! docs/behaviour/rollouts.md#keys).
 
 /// On a SidecarSet and its revisions: the hash; on a Pod: a JSON map of what was injected.
 pub const SIDECARSET_HASH: &str = "kruise.io/sidecarset-hash";
@@ -212,3 +213,48 @@ pub const SUBSET_PATCH: &str = "apps.kruise.io/subset-patch";
 
 /// On any object: the object as `kubectl apply` wrote it last, with which the next one compares.
 pub const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
+/// On the workload of a Rollout: JSON with the name of the Rollout, while a release is running.
+pub const IN_PROGRESSING: &str = "rollouts.kruise.io/in-progressing";
+
+/// On the workload of a Rollout: the identity that its user gives a release. As the label
+/// [`ROLLOUT_ID`](crate::labels::ROLLOUT_ID).
+pub const ROLLOUT_ID: &str = crate::labels::ROLLOUT_ID;
+
+/// On a v1alpha1 Rollout: `partition` replaces the Pods of the workload, `canary` (the default) runs new Pods in a
+/// second Deployment. On a v1alpha1 BatchRelease: its style in small letters.
+pub const ROLLING_STYLE: &str = "rollouts.kruise.io/rolling-style";
+
+/// On a Rollout: `true` rolls back by steps.
+pub const ROLLBACK_IN_BATCH: &str = "rollouts.kruise.io/rollback-in-batch";
+
+/// On a Rollout: the name of the TrafficRouting by which traffic follows its releases.
+pub const ROLLOUT_TRAFFIC_ROUTING: &str = "rollouts.kruise.io/trafficrouting";
+
+/// On a Rollout: the hash of its strategy without `paused`, pauses and thresholds.
+pub const ROLLOUT_HASH: &str = "rollouts.kruise.io/hash";
+
+/// On a workload: JSON of the owner reference to the BatchRelease that holds it.
+pub const BATCH_RELEASE_CONTROL: &str = "batchrelease.rollouts.kruise.io/control-info";
+
+/// On a Deployment: JSON of how Kutter rolls it in place of Kubernetes' own controller. Its `partition` is how many
+/// Pods to update.
+pub const DEPLOYMENT_STRATEGY: &str = "rollouts.kruise.io/deployment-strategy";
+
+/// On the same: JSON of what the status of a Deployment lacks: `updatedReadyReplicas` and `expectedUpdatedReplicas`.
+pub const DEPLOYMENT_EXTRA_STATUS: &str = "rollouts.kruise.io/deployment-extra-status";
+
+/// On the workload of a blue-green release: JSON of its settings before the release.
+pub const ORIGINAL_DEPLOYMENT_STRATEGY: &str = "rollouts.kruise.io/original-deployment-strategy";
+
+/// On a DaemonSet of Kubernetes: the revision that its release brings.
+pub const DAEMONSET_REVISION: &str = "rollouts.kruise.io/daemonset-revision";
+
+/// On the same: JSON of how far its release is: `partition` (how many Pods to keep old) and `batch-revision`.
+pub const DAEMONSET_ADVANCED_CONTROL: &str = "rollouts.kruise.io/daemonset-advanced-control";
+
+/// On the same: the type of its update strategy before the release.
+pub const DAEMONSET_ORIGINAL_UPDATE_STRATEGY: &str = "rollouts.kruise.io/daemonset-original-update-strategy";
+
+/// On a network object: JSON of its spec, labels and annotations before the release.
+pub const ORIGINAL_SPEC_CONFIGURATION: &str = "rollouts.kruise.io/original-spec-configuration";

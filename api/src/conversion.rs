@@ -1,6 +1,6 @@
 //! Conversion of objects between `v1alpha1` and `v1beta1` on raw JSON
-//! (docs/behaviour/api-and-registration.md#conversion-stanzas and
-//! docs/behaviour/api-and-registration.md#conversion-of-podunavailablebudget).
+//! (docs/behaviour/api-and-registration.md#conversion-stanzas,
+//! docs/behaviour/api-and-registration.md#conversion-of-podunavailablebudget and docs/behaviour/rollouts.md#kinds).
 //!
 //! Each kind has two rules, one per direction, that do what the mapping tables say and no more. What a
 //! rule does not name is carried as the text it came in. What the target version cannot hold is not lost:
@@ -26,6 +26,7 @@
 //! annotations of PodUnavailableBudget leave `v1beta1` once they have become fields; one that cannot be read
 //! stays an annotation.
 
+mod batchrelease;
 mod cloneset;
 mod containerrecreaterequest;
 mod daemonset;
@@ -34,6 +35,7 @@ mod metadata;
 mod podunavailablebudget;
 mod renames;
 pub mod review;
+mod rollout;
 mod sidecarset;
 mod statefulset;
 #[cfg(test)]
@@ -44,7 +46,7 @@ mod workloadspread;
 use serde_json::value::RawValue;
 
 use crate::raw_object::{RawNode, RawObject};
-use crate::{APPS_GROUP, POLICY_GROUP};
+use crate::{APPS_GROUP, POLICY_GROUP, ROLLOUTS_GROUP};
 
 /// Annotation that carries what the object's present version cannot hold: a JSON object with `version`
 /// (whose fields these are), `set` (a list of `path` and `value`) and `unset` (a list of paths).
@@ -137,28 +139,32 @@ fn served_version(group: &str, api_version: &str) -> Option<&'static str> {
 
 /// The group and rules of a kind with two versions; no rules where both versions have one shape.
 fn rules(kind: &str) -> Option<(&'static str, Option<Rules>)> {
+    let group = match kind {
+        "PodUnavailableBudget" => POLICY_GROUP,
+        "BatchRelease" | "Rollout" => ROLLOUTS_GROUP,
+        _ => APPS_GROUP,
+    };
     let (to_beta, to_alpha): (Rule, Rule) = match kind {
         "AdvancedCronJob" | "BroadcastJob" | "ImageListPullJob" | "ImagePullJob" | "NodeImage" => {
-            return Some((APPS_GROUP, None));
+            return Some((group, None));
         }
-        "PodUnavailableBudget" => {
-            let (to_beta, to_alpha) = (podunavailablebudget::to_beta, podunavailablebudget::to_alpha);
-            return Some((POLICY_GROUP, Some(Rules { to_beta, to_alpha })));
-        }
+        "BatchRelease" => (batchrelease::to_beta, batchrelease::to_alpha),
         "CloneSet" => (cloneset::to_beta, cloneset::to_alpha),
         "ContainerRecreateRequest" => (containerrecreaterequest::to_beta, containerrecreaterequest::to_alpha),
         "DaemonSet" => (daemonset::to_beta, daemonset::to_alpha),
         "PersistentPodState" => {
             (renames::persistent_pod_state_to_beta, renames::persistent_pod_state_to_alpha)
         }
+        "PodUnavailableBudget" => (podunavailablebudget::to_beta, podunavailablebudget::to_alpha),
         "ResourceDistribution" => {
             (renames::resource_distribution_to_beta, renames::resource_distribution_to_alpha)
         }
+        "Rollout" => (rollout::to_beta, rollout::to_alpha),
         "SidecarSet" => (sidecarset::to_beta, sidecarset::to_alpha),
         "StatefulSet" => (statefulset::to_beta, statefulset::to_alpha),
         "UnitedDeployment" => (uniteddeployment::to_beta, uniteddeployment::to_alpha),
         "WorkloadSpread" => (workloadspread::to_beta, workloadspread::to_alpha),
         _ => return None,
     };
-    Some((APPS_GROUP, Some(Rules { to_beta, to_alpha })))
+    Some((group, Some(Rules { to_beta, to_alpha })))
 }

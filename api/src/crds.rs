@@ -4,7 +4,7 @@
 //! The YAML files are the source and are written by hand. The tests prove that this table agrees with them,
 //! and that they keep what the reference schemas promise (docs/behaviour/api-and-registration.md#kinds).
 
-use crate::{APPS_GROUP, POLICY_GROUP};
+use crate::{APPS_GROUP, POLICY_GROUP, ROLLOUTS_GROUP};
 
 /// Where the objects of a kind live.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,7 +54,12 @@ impl CustomResourceDefinition {
 /// The definition of `kind` in `group`, if it is one of ours.
 #[must_use]
 pub fn find(group: &str, kind: &str) -> Option<&'static CustomResourceDefinition> {
-    ALL.iter().find(|definition| definition.group == group && definition.kind == kind)
+    every().find(|definition| definition.group == group && definition.kind == kind)
+}
+
+/// Every definition: those that are always there, then those of Rollouts.
+pub fn every() -> impl Iterator<Item = &'static CustomResourceDefinition> {
+    ALL.iter().chain(ROLLOUTS)
 }
 
 const V1ALPHA1: &[&str] = &["v1alpha1"];
@@ -277,5 +282,58 @@ pub static ALL: &[CustomResourceDefinition] = &[
         storage_version: "v1beta1",
         converts_by_webhook: true,
         yaml: include_str!("../crds/policy.kruise.io_podunavailablebudgets.yaml"),
+    },
+];
+
+/// The definitions of Rollouts, which the gate [`Rollouts`](crate::features::Feature::Rollouts) switches, in alphabetical
+/// order.
+pub static ROLLOUTS: &[CustomResourceDefinition] = &[
+    CustomResourceDefinition {
+        kind: "BatchRelease",
+        plural: "batchreleases",
+        singular: "batchrelease",
+        group: ROLLOUTS_GROUP,
+        scope: Scope::Namespaced,
+        short_names: &[],
+        versions: V1ALPHA1_AND_V1BETA1,
+        storage_version: "v1beta1",
+        converts_by_webhook: true,
+        yaml: include_str!("../crds/rollouts.kruise.io_batchreleases.yaml"),
+    },
+    CustomResourceDefinition {
+        kind: "Rollout",
+        plural: "rollouts",
+        singular: "rollout",
+        group: ROLLOUTS_GROUP,
+        scope: Scope::Namespaced,
+        short_names: &[],
+        versions: V1ALPHA1_AND_V1BETA1,
+        storage_version: "v1beta1",
+        converts_by_webhook: true,
+        yaml: include_str!("../crds/rollouts.kruise.io_rollouts.yaml"),
+    },
+    CustomResourceDefinition {
+        kind: "RolloutHistory",
+        plural: "rollouthistories",
+        singular: "rollouthistory",
+        group: ROLLOUTS_GROUP,
+        scope: Scope::Namespaced,
+        short_names: &[],
+        versions: V1ALPHA1,
+        storage_version: "v1alpha1",
+        converts_by_webhook: false,
+        yaml: include_str!("../crds/rollouts.kruise.io_rollouthistories.yaml"),
+    },
+    CustomResourceDefinition {
+        kind: "TrafficRouting",
+        plural: "trafficroutings",
+        singular: "trafficrouting",
+        group: ROLLOUTS_GROUP,
+        scope: Scope::Namespaced,
+        short_names: &[],
+        versions: V1ALPHA1,
+        storage_version: "v1alpha1",
+        converts_by_webhook: false,
+        yaml: include_str!("../crds/rollouts.kruise.io_trafficroutings.yaml"),
     },
 ];

@@ -117,6 +117,17 @@ features! {
     ContainerExitPriority = true, Beta;
     /// DaemonSet ignores Pods on nodes that became ineligible in maxUnavailable.
     DaemonSetPruneIneligibleNodes = false, Alpha;
+    /// The kinds of group `rollouts.kruise.io`, their controllers and webhooks. The other gates of Rollouts do nothing
+    /// without it.
+    Rollouts = false, Alpha;
+    /// The Deployment controller of Rollouts, without which no Deployment is released in batches of its own Pods.
+    AdvancedDeployment = true, Beta;
+    /// A RolloutHistory for every release.
+    RolloutHistory = false, Alpha;
+    /// Labels that a release adds to Pods are added to the selector of the Service of the new Pods.
+    AppendPodSelector = false, Alpha;
+    /// A Rollout that is deleted during a release leaves the workload where it is.
+    KeepWorkloadPausedOnRolloutDeletion = false, Alpha;
 }
 
 /// Names that user documentation gives to gates of another name
@@ -315,6 +326,22 @@ mod tests {
         assert!(gates.enabled(Feature::PodWebhook));
         assert!(!gates.enabled(Feature::ResourcesDeletionProtection));
         assert!(!gates.enabled(Feature::ImagePullJobGate));
+    }
+
+    #[test]
+    fn rollouts_are_off_unless_they_are_asked_for() {
+        use Feature::*;
+        let all = [
+            Rollouts,
+            AdvancedDeployment,
+            RolloutHistory,
+            AppendPodSelector,
+            KeepWorkloadPausedOnRolloutDeletion,
+        ];
+        let enabled = |flags: &str| all.map(|feature| gates(flags).enabled(feature));
+        assert_eq!(enabled(""), [false, true, false, false, false]);
+        assert_eq!(enabled("Rollouts=true,AdvancedDeployment=false"), [true, false, false, false, false]);
+        assert_eq!(enabled("AllAlpha=true"), [true; 5]);
     }
 
     #[test]

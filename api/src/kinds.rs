@@ -23,7 +23,8 @@ use serde::{Deserialize, Deserializer, Serialize};
 use crate::meta::OwnerReference;
 
 /// Objects of the API: one without a field says the same as one whose field has its default, and so fields that have it
-/// are not written, but for those that are `required`. `null` counts as absent.
+/// are not written, but for those that are `required`. `null` counts as absent. Fields that are written in another form
+/// name the module that does it: `with("module")`.
 macro_rules! objects {
     ($($(#[$attribute:meta])* pub struct $name:ident { $($fields:tt)* })*) => {
         $(objects!(@struct { $(#[$attribute])* pub struct $name } {} $($fields)*);)*
@@ -37,6 +38,13 @@ macro_rules! objects {
         objects!(@struct $head { $($done)*
             $(#[$attribute])*
             #[serde(deserialize_with = "crate::kinds::null_is_default")]
+            pub $field: $type,
+        } $($rest)*);
+    };
+    (@struct $head:tt { $($done:tt)* } $(#[$attribute:meta])* with($module:tt) pub $field:ident: $type:ty, $($rest:tt)*) => {
+        objects!(@struct $head { $($done)*
+            $(#[$attribute])*
+            #[serde(skip_serializing_if = "crate::kinds::is_default", with = $module)]
             pub $field: $type,
         } $($rest)*);
     };
@@ -55,6 +63,7 @@ macro_rules! objects {
 pub(crate) use objects;
 
 pub mod advancedcronjob;
+pub mod batchrelease;
 pub mod broadcastjob;
 pub mod cloneset;
 pub mod containerrecreaterequest;
@@ -68,8 +77,11 @@ pub mod persistentpodstate;
 pub mod podprobemarker;
 pub mod podunavailablebudget;
 pub mod resourcedistribution;
+pub mod rollout;
+pub mod rollouthistory;
 pub mod shared;
 pub mod statefulset;
+pub mod trafficrouting;
 pub mod uniteddeployment;
 pub mod workloadspread;
 

@@ -1,4 +1,4 @@
-//! Well-known labels (docs/behaviour/api-and-registration.md#well-known-labels).
+//! Well-known labels (docs/behaviour/api-and-registration.md#well-known-labels and docs/behaviour/rollouts.md#keys).
 
 /// Deletion protection: `Always` or `Cascading` (docs/behaviour/deletion-protection.md).
 pub const DELETE_PROTECTION: &str = "policy.kruise.io/delete-protection";
@@ -89,3 +89,28 @@ pub const STATEFULSET_POD_NAME: &str = "statefulset.kubernetes.io/pod-name";
 
 /// On a Pod of a StatefulSet: its ordinal.
 pub const POD_INDEX: &str = "apps.kubernetes.io/pod-index";
+
+/// On the workload of a Rollout, so that webhooks can select it: `cloneset`, `deployment`, `statefulset` or `daemonset`.
+pub const ROLLOUT_WORKLOAD_TYPE: &str = "rollouts.kruise.io/workload-type";
+
+/// On the workload of a Rollout and on its Pods: the identity that its user gives a release.
+pub const ROLLOUT_ID: &str = "rollouts.kruise.io/rollout-id";
+
+/// On a Pod: the number of the batch that brought it, from 1.
+pub const ROLLOUT_BATCH_ID: &str = "rollouts.kruise.io/rollout-batch-id";
+
+/// On a Pod: `true` where it had the wanted version already when a rollback in batches began.
+pub const NO_NEED_UPDATE: &str = "rollouts.kruise.io/no-need-update";
+
+/// On a Deployment of a Rollout: the [`POD_TEMPLATE_HASH`] of the version before the release.
+pub const STABLE_REVISION: &str = "rollouts.kruise.io/stable-revision";
+
+/// On a Deployment: `true` while Kutter rolls it in place of Kubernetes' own controller.
+pub const CONTROLLED_BY_ADVANCED_DEPLOYMENT: &str =
+    "rollouts.kruise.io/controlled-by-advanced-deployment-controller";
+
+/// On the second Deployment of a release: the name of the first.
+pub const CANARY_DEPLOYMENT: &str = "rollouts.kruise.io/canary-deployment";
+
+/// On a RolloutHistory: the name of the Rollout.
+pub const ROLLOUT_NAME: &str = "rollouts.kruise.io/rollout-name";

@@ -31,10 +31,12 @@ pub mod sidecarset;
 
 pub use raw::Raw;
 
-/// API group of all kinds but PodUnavailableBudget.
+/// API group of all kinds but PodUnavailableBudget and those of Rollouts.
 pub const APPS_GROUP: &str = "apps.kruise.io";
 /// API group of PodUnavailableBudget.
 pub const POLICY_GROUP: &str = "policy.kruise.io";
+/// API group of Rollout, BatchRelease, TrafficRouting and RolloutHistory.
+pub const ROLLOUTS_GROUP: &str = "rollouts.kruise.io";
 /// The install namespace when `POD_NAMESPACE` does not name another (docs/behaviour/server.md#environment).
 pub const DEFAULT_NAMESPACE: &str = "kruise-system";
 /// The `uid` of the reviews that a replica sends to itself to see whether it answers. They are not counted: the

@@ -403,6 +403,13 @@ pub enum IntOrString {
     String(String),
 }
 
+impl Default for IntOrString {
+    /// As in Go.
+    fn default() -> Self {
+        Self::Int(0)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -43,8 +43,14 @@ fn parse(definition: &CustomResourceDefinition) -> Value {
     serde_saphyr::from_str(definition.yaml).unwrap_or_else(|error| panic!("{}: {error}", definition.name()))
 }
 
+/// The definitions that the reference has too.
 fn all() -> Vec<Value> {
     crds::ALL.iter().map(parse).collect()
+}
+
+/// Those of Rollouts too.
+fn every() -> Vec<Value> {
+    crds::every().map(parse).collect()
 }
 
 fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
@@ -257,8 +263,9 @@ fn comparison_sees_a_deleted_enum_a_deleted_path_and_a_new_minimum() {
 
 #[test]
 fn table_agrees_with_the_definitions() {
-    assert_eq!(crds::ALL.len(), 18);
-    for definition in crds::ALL {
+    assert_eq!((crds::ALL.len(), crds::ROLLOUTS.len()), (18, 4));
+    assert!(crds::ROLLOUTS.iter().all(|definition| definition.group == api::ROLLOUTS_GROUP));
+    for definition in crds::every() {
         let crd = parse(definition);
         let name = definition.name();
         let scope = match definition.scope {
@@ -293,8 +300,7 @@ fn table_agrees_with_the_definitions() {
 
 #[test]
 fn kinds_with_two_shapes_convert_through_the_service() {
-    let converting: Vec<&str> = crds::ALL
-        .iter()
+    let converting: Vec<&str> = crds::every()
         .filter(|definition| definition.converts_by_webhook)
         .map(|definition| definition.plural)
         .collect();
@@ -311,6 +317,8 @@ fn kinds_with_two_shapes_convert_through_the_service() {
             "uniteddeployments",
             "workloadspreads",
             "podunavailablebudgets",
+            "batchreleases",
+            "rollouts",
         ]
     );
     let stanza = json!({
@@ -327,7 +335,7 @@ fn kinds_with_two_shapes_convert_through_the_service() {
             "conversionReviewVersions": ["v1", "v1beta1"],
         },
     });
-    for definition in crds::ALL {
+    for definition in crds::every() {
         let crd = parse(definition);
         let expected = definition.converts_by_webhook.then_some(&stanza);
         assert_eq!(crd["spec"].get("conversion"), expected, "{}", definition.name());
@@ -336,7 +344,7 @@ fn kinds_with_two_shapes_convert_through_the_service() {
 
 #[test]
 fn definitions_carry_the_version_of_their_form_and_fit_into_an_annotation() {
-    for definition in crds::ALL {
+    for definition in crds::every() {
         let crd = parse(definition);
         assert_eq!(
             crd["metadata"]["annotations"],
@@ -366,7 +374,7 @@ fn every_field_and_column_is_explained() {
     assert!(!explains("nodeName", "The node name."));
     assert!(!explains("replicas", ""));
     let mut unexplained = Vec::new();
-    for crd in &all() {
+    for crd in &every() {
         for version in versions(crd) {
             let context = format!("{} {}", text(crd, "/metadata/name"), version["name"]);
             let mut check = |place: &str, name: &str, described: &Value| {
@@ -451,7 +459,7 @@ fn faults(path: &str, schema: &Value) -> Vec<String> {
 #[test]
 fn schemas_are_structural() {
     let mut found = Vec::new();
-    for crd in &all() {
+    for crd in &every() {
         for version in versions(crd) {
             let context = format!("{} {}", text(crd, "/metadata/name"), version["name"]);
             walk(root(version), "", &mut |path, schema| {
@@ -486,5 +494,57 @@ fn structural_check_sees_faults() {
         (json!({"type": "integer"}), 0),
     ] {
         assert_eq!(faults("here", &schema).len(), count, "{schema}");
+    }
+}
+
+/// The printer columns of a version: name and path.
+fn columns(kind: &str, version: &str) -> Vec<String> {
+    let crds = every();
+    let crd = crds.iter().find(|crd| crd["spec"]["names"]["kind"] == kind).expect("kind");
+    let version = versions(crd).iter().find(|listed| listed["name"] == version).expect("version");
+    let columns = version.get("additionalPrinterColumns").and_then(Value::as_array).into_iter().flatten();
+    columns.map(|column| format!("{} {}", text(column, "/name"), text(column, "/jsonPath"))).collect()
+}
+
+#[test]
+fn rollouts_have_the_columns_of_their_reference() {
+    let age = "AGE .metadata.creationTimestamp";
+    for (version, release) in [("v1alpha1", ".status.canaryStatus"), ("v1beta1", ".status")] {
+        let [step, state] = [format!("{release}.currentStepIndex"), format!("{release}.currentStepState")];
+        let expected = [
+            "STATUS .status.phase",
+            &format!("CANARY_STEP {step}"),
+            &format!("CANARY_STATE {state}"),
+            "MESSAGE .status.message",
+            age,
+        ];
+        assert_eq!(columns("Rollout", version), expected);
+    }
+    // The reference looks for the kind where v1beta1 has none.
+    for (version, workload) in
+        [("v1alpha1", ".spec.targetReference.workloadRef"), ("v1beta1", ".spec.workloadRef")]
+    {
+        let expected = [
+            &format!("KIND {workload}.kind"),
+            "PHASE .status.phase",
+            "BATCH .status.canaryStatus.currentBatch",
+            "BATCH-STATE .status.canaryStatus.batchState",
+            age,
+        ];
+        assert_eq!(columns("BatchRelease", version), expected);
+    }
+    assert_eq!(
+        columns("TrafficRouting", "v1alpha1"),
+        ["STATUS .status.phase", "MESSAGE .status.message", age]
+    );
+    assert_eq!(columns("RolloutHistory", "v1alpha1"), [""; 0]);
+}
+
+#[test]
+fn every_version_of_rollouts_has_a_status_subresource() {
+    for definition in crds::ROLLOUTS {
+        for version in versions(&parse(definition)) {
+            assert_eq!(version["subresources"], json!({"status": {}}), "{}", definition.name());
+        }
     }
 }

@@ -48,7 +48,8 @@ impl Publisher {
             .filter_map(|definition| definition.mismatch(&edition.bundle))
             .collect();
         let mut additions = Vec::new();
-        for (kind, configuration) in configurations {
+        let published = configurations.iter().filter(|(kind, _)| kind.is_published(&self.settings.gates));
+        for (kind, configuration) in published {
             let Some(configuration) = configuration else {
                 mismatches.push(format!("not found {} {}", kind.kind(), kind.name()));
                 continue;

@@ -1,7 +1,7 @@
 //! Certificates of the admission server: made, stored, rotated, served and published.
 //!
 //! ```text
-//!            watches (Secret, both configurations, CRDs)
+//!            watches (Secret, configurations, CRDs)
 //!                              |
 //!                              v
 //!   Secret <--read, write-- publisher --patch--> webhook entries, conversion stanzas
@@ -119,7 +119,7 @@ pub fn start_with(
     let self_check = SelfCheck { port: settings.port, bundle: Arc::clone(&bundle), callers: callers.clone() };
     let publisher = Publisher {
         store: Store::new(client.clone(), &settings),
-        objects: Objects::new(client.clone()),
+        objects: Objects::new(client.clone(), settings.gates.clone()),
         settings,
         resolver: Arc::clone(&resolver),
         bundle,

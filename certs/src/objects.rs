@@ -1,10 +1,11 @@
-//! The objects that publish the bundle, as raw text: both configurations and the definitions.
+//! The objects that publish the bundle, as raw text: the configurations and the definitions.
 
 use std::collections::BTreeMap;
 
 use admission::registration::{
     CHOICES_KEY, Configuration, ConfigurationKind, Definition, Owner, RegistrationError,
 };
+use api::features::{Feature, FeatureGates};
 use cluster::ApiError;
 use cluster::events::{about, about_in};
 use cluster::resource::{DEFINITIONS, MUTATING_WEBHOOKS, Path, Resource, VALIDATING_WEBHOOKS};
@@ -39,6 +40,7 @@ pub enum ObjectError {
 /// Reads and patches; remembers definitions for as long as their version stays.
 pub(crate) struct Objects {
     client: Client,
+    gates: FeatureGates,
     definitions: BTreeMap<String, (String, Option<Definition>)>,
 }
 
@@ -54,20 +56,30 @@ impl ObjectError {
 }
 
 impl Objects {
-    pub(crate) fn new(client: Client) -> Self {
-        Self { client, definitions: BTreeMap::new() }
+    pub(crate) fn new(client: Client, gates: FeatureGates) -> Self {
+        Self { client, gates, definitions: BTreeMap::new() }
     }
 
-    /// Both configurations; `None` for one that does not exist.
+    /// The configurations that are published; `None` for one that does not exist. Of the others those that exist, where
+    /// something may be left of them: their definitions are there, and we may still read them.
     pub(crate) async fn configurations(
         &self,
     ) -> Result<Vec<(ConfigurationKind, Option<Configuration>)>, ObjectError> {
-        try_join_all(ConfigurationKind::ALL.map(|kind| async move {
+        let has_rollouts = self.definitions.keys().any(|name| is_of_rollouts(name));
+        let read = ConfigurationKind::ALL.map(|kind| async move {
+            let is_published = kind.is_published(&self.gates);
+            if !is_published && !has_rollouts {
+                return Ok::<_, ObjectError>(None);
+            }
             let path = configurations(kind).name(kind.name());
-            let text = self.get(kind.kind(), kind.name(), &path).await?;
-            Ok((kind, text.as_deref().map(Configuration::parse).transpose()?))
-        }))
-        .await
+            let text = match self.get(kind.kind(), kind.name(), &path).await {
+                Err(error) if !is_published && error.is_forbidden() => None,
+                answer => answer?,
+            };
+            let configuration = text.as_deref().map(Configuration::parse).transpose()?;
+            Ok((is_published || configuration.is_some()).then_some((kind, configuration)))
+        });
+        Ok(try_join_all(read).await?.into_iter().flatten().collect())
     }
 
     /// What users chose, as they wrote it; the sentence of the API server where we may not read it.
@@ -95,7 +107,8 @@ impl Objects {
         let read = try_join_all(missing.map(|(name, version)| async move {
             let text = this.get(DEFINITIONS.kind, name, &DEFINITIONS.all().name(name)).await?;
             let definition = text.as_deref().map(Definition::parse).transpose()?;
-            let publishes = definition.filter(Definition::converts);
+            let is_published = !is_of_rollouts(name) || this.gates.enabled(Feature::Rollouts);
+            let publishes = definition.filter(|definition| is_published && definition.converts());
             Ok::<_, ObjectError>((name.clone(), (version.clone(), publishes)))
         }))
         .await?;
@@ -161,6 +174,11 @@ impl Objects {
     }
 }
 
+/// Whether a definition is of a kind that belongs to Rollouts.
+fn is_of_rollouts(definition: &str) -> bool {
+    definition.strip_suffix(api::ROLLOUTS_GROUP).is_some_and(|plural| plural.ends_with('.'))
+}
+
 /// False where the object changed, appeared or went since it was read.
 fn has_written(
     kind: &'static str,
@@ -172,10 +190,7 @@ fn has_written(
 }
 
 pub(crate) fn resource(kind: ConfigurationKind) -> Resource<'static> {
-    match kind {
-        ConfigurationKind::Mutating => MUTATING_WEBHOOKS,
-        ConfigurationKind::Validating => VALIDATING_WEBHOOKS,
-    }
+    if kind.is_mutating() { MUTATING_WEBHOOKS } else { VALIDATING_WEBHOOKS }
 }
 
 fn configurations(kind: ConfigurationKind) -> Path {

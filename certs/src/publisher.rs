@@ -520,6 +520,9 @@ impl Publisher {
             publication.contended = true;
             return Ok(());
         };
+        if !kind.is_published(&self.settings.gates) {
+            return self.withdraw(kind, configuration, publication).await;
+        }
         let plan = configuration.plan(kind, &self.wanted(round));
         publication.waiting.extend(plan.waiting.iter().cloned());
         if plan.patch.is_empty() {
@@ -545,6 +548,24 @@ impl Publisher {
                 (publication.owner_refused, publication.contended) = (true, true);
             }
             Err(error) => return Err(error.into()),
+        }
+        Ok(())
+    }
+
+    /// Takes our entries out of a configuration that is not published.
+    async fn withdraw(
+        &self,
+        kind: ConfigurationKind,
+        configuration: &Configuration,
+        publication: &mut Publication,
+    ) -> Result<(), PassError> {
+        let patch = configuration.withdrawal(&self.settings.registration.endpoint);
+        if !patch.is_empty() {
+            info!(
+                configuration = kind.name(),
+                "its feature gate is off, and the webhook entries are removed"
+            );
+            publication.contended |= !self.objects.patch_configuration(kind, &patch).await?;
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! What wakes the publisher: the Secret, both configurations, the ConfigMap of users, and the definitions
+//! What wakes the publisher: the Secret, the configurations, the ConfigMap of users, and the definitions
 //! of our kinds. Only metadata is watched, so that neither keys nor schemas lie in memory.
 
 use std::collections::BTreeMap;
@@ -41,7 +41,8 @@ pub(crate) async fn watch_all(client: &Client, settings: &CertificateSettings, d
     let here = |kind: Resource<'_>| Api::namespaced_with(client.clone(), namespace, &kind.api_resource());
     let everywhere = |kind| Api::all_with(client.clone(), &resource(kind).api_resource());
     let mut named: Vec<(Api<WatchedObject>, &str)> = vec![(here(CONFIG_MAPS), api::CONFIGURATION_CONFIG_MAP)];
-    named.extend(ConfigurationKind::ALL.map(|kind| (everywhere(kind), kind.name())));
+    let published = ConfigurationKind::ALL.into_iter().filter(|kind| kind.is_published(&settings.gates));
+    named.extend(published.map(|kind| (everywhere(kind), kind.name())));
     if settings.mode != Mode::Files {
         named.push((here(SECRETS), &settings.secret));
     }
@@ -142,6 +143,6 @@ impl Sink for Definitions {
 }
 
 fn is_ours(definition: &str) -> bool {
-    let mut groups = [api::APPS_GROUP, api::POLICY_GROUP].into_iter();
+    let mut groups = [api::APPS_GROUP, api::POLICY_GROUP, api::ROLLOUTS_GROUP].into_iter();
     groups.any(|group| definition.strip_suffix(group).is_some_and(|plural| plural.ends_with('.')))
 }

@@ -30,6 +30,7 @@ mod podprobemarker;
 pub mod podunavailablebudget;
 mod probes;
 pub mod resourcedistribution;
+mod rollouts;
 pub mod sidecar_terminator;
 pub mod sidecarset;
 pub mod statefulset;
@@ -135,6 +136,18 @@ pub struct Settings {
     pub nodepodprobe_workers: usize,
     /// Where the agents of the nodes may read Secrets.
     pub config_namespace: String,
+    /// Rollouts that are reconciled at a time.
+    pub rollout_workers: usize,
+    /// BatchReleases that are reconciled at a time.
+    pub batchrelease_workers: usize,
+    /// TrafficRoutings that are reconciled at a time.
+    pub trafficrouting_workers: usize,
+    /// Deployments of Rollouts that are reconciled at a time.
+    pub deployment_workers: usize,
+    /// DaemonSets of Rollouts that are reconciled at a time.
+    pub nativedaemonset_workers: usize,
+    /// Rollouts whose histories are reconciled at a time.
+    pub rollouthistory_workers: usize,
 }
 
 #[cfg(test)]
@@ -182,6 +195,12 @@ impl Settings {
             podprobemarker_workers: 1,
             nodepodprobe_workers: 1,
             config_namespace: "kruise-daemon-config".to_owned(),
+            rollout_workers: 1,
+            batchrelease_workers: 1,
+            trafficrouting_workers: 1,
+            deployment_workers: 1,
+            nativedaemonset_workers: 1,
+            rollouthistory_workers: 1,
         }
     }
 }
@@ -288,6 +307,7 @@ fn start(context: &Context) -> JoinSet<()> {
     if workloadspread::is_on(context) {
         tasks.spawn(workloadspread::run(context.clone(), stores.clone()));
     }
+    rollouts::start(context, &stores, &mut tasks);
     tasks.spawn(persistentpodstate::run(context.clone(), stores));
     if terminator {
         tasks.spawn(sidecar_terminator::run(context.clone(), pods));

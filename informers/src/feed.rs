@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use admission::world::{Watched, World};
 use api::features::{Feature, FeatureGates};
-use api::kinds::{persistentpodstate, podprobemarker, workloadspread};
+use api::kinds::{persistentpodstate, podprobemarker, rollout, workloadspread};
 use futures::stream::{BoxStream, SelectAll};
 use futures::{FutureExt, StreamExt};
 use kube::runtime::utils::Backoff;
@@ -54,6 +54,9 @@ fn kinds(gates: &FeatureGates) -> Vec<Watched> {
     if gates.enabled(Feature::StatefulSetAutoResizePVCGate) {
         kinds.push(Watched::StorageClass);
     }
+    if gates.enabled(Feature::Rollouts) {
+        kinds.push(Watched::Rollout);
+    }
     kinds
 }
 
@@ -86,6 +89,10 @@ fn place(kind: Watched, client: &Client, install_namespace: &str) -> (Api<Watche
             (everywhere(Resource::new(API_VERSION, PLURAL, KIND)), config)
         }
         Watched::StorageClass => (everywhere(STORAGE_CLASSES), config),
+        Watched::Rollout => {
+            use rollout::{API_VERSION, KIND, PLURAL};
+            (everywhere(Resource::new(API_VERSION, PLURAL, KIND)), config)
+        }
     }
 }
 
@@ -238,6 +245,8 @@ mod tests {
         let updates = "PodUnavailableBudgetDeleteGate=false,PodUnavailableBudgetUpdateGate=true";
         assert!(kinds(updates).contains(&budget));
         assert!(kinds("EnablePodProbeMarkerOnServerless=true").contains(&marker));
+        let rollout = Watched::Rollout;
+        assert!(!kinds("").contains(&rollout) && kinds("Rollouts=true").contains(&rollout));
         assert_eq!(kinds("PodWebhook=false,EnablePodProbeMarkerOnServerless=true").len(), 5);
     }
 }

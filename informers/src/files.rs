@@ -6,7 +6,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use admission::world::{Watched, World};
-use api::kinds::{persistentpodstate, podprobemarker, podunavailablebudget, workloadspread};
+use api::kinds::{persistentpodstate, podprobemarker, podunavailablebudget, rollout, workloadspread};
 use api::raw_object::{RawNode, RawObject};
 use kinds::sidecarset::defaulting;
 use serde::Deserialize;
@@ -255,6 +255,7 @@ impl Objects {
                 (api::APPS_GROUP, workloadspread::KIND) => Watched::WorkloadSpread,
                 (api::APPS_GROUP, persistentpodstate::KIND) => Watched::PersistentPodState,
                 ("storage.k8s.io", "StorageClass") => Watched::StorageClass,
+                (api::ROLLOUTS_GROUP, rollout::KIND) => Watched::Rollout,
                 _ => continue,
             };
             let stored = match kind {
@@ -269,16 +270,12 @@ impl Objects {
                         None
                     }
                 },
-                // Both are stored in the same version of their group.
-                Watched::WorkloadSpread | Watched::PersistentPodState
-                    if object.api_version != workloadspread::API_VERSION =>
-                {
-                    object.in_namespace(default_namespace).and_then(|placed| converted(object, &placed))
+                Watched::WorkloadSpread | Watched::PersistentPodState | Watched::Rollout => {
+                    object.in_namespace(default_namespace).and_then(|placed| stored(object, placed))
                 }
-                Watched::WorkloadSpread
-                | Watched::PersistentPodState
-                | Watched::PodUnavailableBudget
-                | Watched::PodProbeMarker => object.in_namespace(default_namespace),
+                Watched::PodUnavailableBudget | Watched::PodProbeMarker => {
+                    object.in_namespace(default_namespace)
+                }
                 Watched::Namespace
                 | Watched::ControllerRevision
                 | Watched::ConfigMap
@@ -305,9 +302,13 @@ fn sidecar_set(object: &Object) -> Result<String, String> {
     Ok(converted.get().to_owned())
 }
 
-/// A WorkloadSpread or PersistentPodState in its storage version; one that can't be converted is left out.
-fn converted(object: &Object, placed: &str) -> Option<String> {
-    let stored = api::conversion::convert(placed, workloadspread::API_VERSION);
+/// An object in v1beta1, in which it is stored; one that can't be converted is left out.
+fn stored(object: &Object, placed: String) -> Option<String> {
+    let storage = format!("{}/v1beta1", object.group());
+    if object.api_version == storage {
+        return Some(placed);
+    }
+    let stored = api::conversion::convert(&placed, &storage);
     let stored = stored.inspect_err(|error| {
         warn!(source = object.source, name = object.name, %error, "an object is left out");
     });
@@ -343,6 +344,13 @@ mod tests {
     fn json_keeps_its_bytes() {
         let text = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p"},"x":1.50}"#;
         assert_eq!(parse(text).unwrap().iter().next().unwrap().json, text);
+    }
+
+    #[test]
+    fn a_rollout_of_v1alpha1_is_known_as_it_is_stored() {
+        let rollout = "apiVersion: rollouts.kruise.io/v1alpha1\nkind: Rollout\nmetadata: {name: web}\nspec: {objectRef: {workloadRef: {apiVersion: apps/v1, kind: Deployment, name: web}}}\n";
+        let known = parse(rollout).unwrap().world("shop", "kruise-system").rollouts_in("shop");
+        assert_eq!(known[0].spec.workload_ref.name, "web");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Questions to the cluster that the index does not answer: bounded in time, and asked once for all
 //! who ask at the same time.
 
+mod lists;
 mod owners;
 mod protected;
 

@@ -140,8 +140,8 @@ fn object_of(line: &Line<'_, '_>) -> Option<Named> {
 /// Whether these verbs do something with objects of the kind.
 fn is_for(kind: WorkloadKind, verbs: &[&str]) -> bool {
     match verbs {
-        ["rollout", "history" | "plan"] => kind.has_revisions(),
-        ["rollout", "undo"] => kind.has_revisions() || kind == WorkloadKind::Rollout,
+        ["rollout", "history"] => kind.has_revisions(),
+        ["rollout", "undo" | "plan"] => kind.has_revisions() || kind == WorkloadKind::Rollout,
         ["rollout", "restart"] => kind.has_revisions() || kind == WorkloadKind::UnitedDeployment,
         ["rollout", "approve"] => kind == WorkloadKind::Rollout,
         ["rollout", "pause" | "resume"] => {

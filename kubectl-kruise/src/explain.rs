@@ -1,13 +1,14 @@
 //! `kutter explain`: why a workload is as it is, what would change that, and what its controller would do
 //! next; which SidecarSets are in which Pods, and why; which Pods a PodUnavailableBudget counts; which
 //! namespaces have the copy of a ResourceDistribution; which nodes an ImagePullJob waits for; when an
-//! AdvancedCronJob runs next; and how the Pods of a UnitedDeployment are divided. It reads the objects from the API server, decides
+//! AdvancedCronJob runs next; how the Pods of a UnitedDeployment are divided; and where the release of a Rollout stands. It reads the objects from the API server, decides
 //! as the controllers and admission do, and writes nothing.
 
 mod budget;
 mod cron_job;
 mod distribution;
 mod pull;
+mod rollout;
 mod sidecars;
 mod spread;
 mod united;
@@ -84,6 +85,9 @@ enum Kind {
     /// Explain how the Pods of a UnitedDeployment are divided, and which subsets have no room
     #[command(name = "uniteddeployment", visible_alias = "ud")]
     UnitedDeployment(Target),
+    /// Explain where the release of a Rollout stands, what it waits for, and what comes next
+    #[command(name = "rollout", visible_alias = "ro")]
+    Rollout(Target),
     /// KIND/NAME in one word, as kubectl prints it
     #[command(external_subcommand)]
     Word(Vec<OsString>),
@@ -167,6 +171,7 @@ pub(crate) fn run_with(arguments: &ExplainArguments, flags: &[OsString]) -> anyh
             arguments.target.explain(async |site| cron_job::of_cron_job(site, zone).await)?
         }
         Kind::UnitedDeployment(target) => target.explain(united::of_united)?,
+        Kind::Rollout(target) => target.explain(rollout::of_rollout)?,
         Kind::Word(words) => return run(&taken_apart(words, flags)?.arguments),
     };
     std::io::stdout().lock().write_all(text.as_bytes())?;

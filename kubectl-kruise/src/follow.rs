@@ -267,6 +267,10 @@ impl Viewer<'_> {
     async fn lines(&self, object: &Value, message: &str) -> Vec<String> {
         let kind = self.named.kind;
         let mut lines = Vec::from_iter(progress::bar(kind, object));
+        if kind == WorkloadKind::Rollout {
+            lines.extend(staged::step_lines(object));
+            lines.extend(pods::text(object, "/status/message").lines().map(str::to_owned));
+        }
         lines.extend(message.lines().map(str::to_owned));
         if progress::is_paused(kind, object) {
             lines.push("It is paused.".to_owned());

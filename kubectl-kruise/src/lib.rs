@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   connection  which cluster, namespace and user         target    the objects that are meant, and requests about them
-//!   rollout     status, history, pause, restart, plan     undo      rolling back
+//!   rollout     status, history, pause, restart, approve  undo      rolling back
 //!   follow      a rollout, to its end                     written   how a write is done and printed
 //!   set         images, variables, resources, accounts    scale     chosen Pods away, and from a Deployment to a CloneSet
 //!   create      jobs, Services, restarts, pulls           pods      exec, logs, cp
@@ -11,10 +11,12 @@
 //!   describe    a Rollout as a page                       terminal  the standard output: text, blocks and colours
 //!   complete    completion in shells                      generate  a ResourceDistribution for Kustomize
 //!   words       command lines, taken apart                served    the versions of kinds that a server has
-//!   failures    what went wrong, as kubectl says it
+//!   failures    what went wrong, as kubectl says it       plan      how a rollout would go
+//!   asked       what decisions of Rollouts ask for
 //! ```
 
 pub mod arguments;
+mod asked;
 mod complete;
 mod connection;
 mod create;
@@ -24,6 +26,7 @@ mod failures;
 mod follow;
 pub mod generate;
 mod list;
+mod plan;
 mod pods;
 pub mod review;
 mod rollout;

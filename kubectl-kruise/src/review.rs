@@ -34,7 +34,8 @@ pub struct ReviewArguments {
     /// Manifests to review: a file, a folder, or - for standard input; may be given several times
     #[arg(short, long = "filename", value_name = "FILE", required = true)]
     filename: Vec<PathBuf>,
-    /// SidecarSets, Namespaces and other objects that the rules read: a file or a folder
+    /// SidecarSets, Namespaces and other objects that the rules read, and for updates the objects as they are now: a file
+    /// or a folder
     #[arg(long, value_name = "DIR")]
     objects: Vec<PathBuf>,
     /// The operation to review
@@ -46,7 +47,7 @@ pub struct ReviewArguments {
     /// Namespace of manifests that name none
     #[arg(short, long, default_value = "default")]
     namespace: String,
-    /// Feature gates: A=true,B=false; ResourcesDeletionProtection is on unless switched off here
+    /// Feature gates: A=true,B=false; ResourcesDeletionProtection and Rollouts are on unless switched off here
     #[arg(long, default_value = "")]
     feature_gates: String,
     /// Image with the program of the exit hook, as `kutter serve` is given it
@@ -96,11 +97,12 @@ pub(crate) enum Format {
 pub fn run(arguments: &ReviewArguments) -> anyhow::Result<ExitCode> {
     let reviewed = Objects::read(&arguments.filename)?;
     anyhow::ensure!(!reviewed.is_empty(), "no objects found in the files given");
-    let admission = admission(arguments, &reviewed)?;
+    let present = Objects::read(&arguments.objects)?;
+    let admission = admission(arguments, &reviewed, &present)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let answers = runtime.block_on(answers::collect(
         &admission,
-        &reviewed,
+        (&reviewed, &present),
         arguments.operation,
         &arguments.namespace,
     ))?;
@@ -111,13 +113,15 @@ pub fn run(arguments: &ReviewArguments) -> anyhow::Result<ExitCode> {
 
 /// Admission over the files; what is reviewed counts as applied, so that a SidecarSet and a Deployment
 /// can be reviewed together.
-fn admission(arguments: &ReviewArguments, reviewed: &Objects) -> anyhow::Result<Admission> {
-    let gates = FeatureGates::parse(
-        &format!("{}=true,{}", Feature::ResourcesDeletionProtection, arguments.feature_gates),
-        "",
-    )
-    .context("--feature-gates")?;
-    let mut objects = Objects::read(&arguments.objects)?;
+fn admission(
+    arguments: &ReviewArguments,
+    reviewed: &Objects,
+    present: &Objects,
+) -> anyhow::Result<Admission> {
+    let on = [Feature::ResourcesDeletionProtection, Feature::Rollouts].map(|gate| format!("{gate}=true"));
+    let gates = FeatureGates::parse(&format!("{},{}", on.join(","), arguments.feature_gates), "")
+        .context("--feature-gates")?;
+    let mut objects = present.clone();
     objects.extend(reviewed.clone());
     let world = objects.world(&arguments.namespace, api::DEFAULT_NAMESPACE);
     let budgets = Reservations::new(None, Rules::new(&gates));
@@ -140,3 +144,6 @@ fn admission(arguments: &ReviewArguments, reviewed: &Objects) -> anyhow::Result<
         clock: Arc::new(|| Moment { now: jiff::Timestamp::now(), seed: 0 }),
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,30 +1,29 @@
 //! `kubectl kruise rollout`.
 
 use std::ffi::OsString;
+use std::num::NonZeroUsize;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context, anyhow, bail};
+use anyhow::{anyhow, bail};
 use clap::{Args, Subcommand, ValueEnum};
-use informers::files::Object;
 use jiff::Zoned;
 use kinds::workload::revision::StoredRevision;
 use plugin::kinds::WorkloadKind;
 use plugin::template::described;
 use plugin::{containers, edit, history, progress, staged};
 use serde_json::{Value, json};
-use values::json_patch::apply;
 
 use super::Call;
 use super::connection::{Connection, Session};
 use super::create::{await_restart, request_restart};
 use super::failures::each;
 use super::follow::{Following, follow, follow_all};
+use super::plan::{PlanArguments, plan};
 use super::target::{Named, ObjectArguments, revisions};
 use super::terminal::print;
 use super::undo::{UndoArguments, undo};
 use super::written::{Change, WriteArguments, print_value};
-use crate::simulate::{self, CourseArguments};
 
 /// Arguments of `rollout`.
 #[derive(Debug, Args)]
@@ -47,9 +46,9 @@ enum Verb {
     Resume(WrittenArguments),
     /// Make all Pods anew, or restart their containers where they are
     Restart(RestartArguments),
-    /// Let the paused step of a Rollout continue
-    Approve(WrittenArguments),
-    /// Show in which order Pods would be updated, in a simulated cluster
+    /// Let the paused step of a Rollout continue, or go to another one
+    Approve(ApproveArguments),
+    /// Show in which order Pods would be updated, in a simulated cluster; of a Rollout, what each step would bring
     Plan(PlanArguments),
     #[command(external_subcommand)]
     Other(#[expect(dead_code, reason = "kubectl reads them")] Vec<OsString>),
@@ -136,18 +135,16 @@ struct RestartArguments {
     in_place: bool,
     /// With --in-place: how many Pods at a time
     #[arg(long, default_value = "1", requires = "in_place")]
-    max_unavailable: std::num::NonZeroUsize,
+    max_unavailable: NonZeroUsize,
 }
 
 #[derive(Debug, Args)]
-struct PlanArguments {
+struct ApproveArguments {
     #[command(flatten)]
-    objects: ObjectArguments,
-    /// Plan the rollout of this image, CONTAINER=IMAGE; without it, that of the template as it is now
-    #[arg(long = "set", value_name = "CONTAINER=IMAGE", value_parser = super::set::pair)]
-    images: Vec<(String, String)>,
-    #[command(flatten)]
-    course: CourseArguments,
+    written: WrittenArguments,
+    /// Continue at the step of this number instead, from 1, whatever the present one is doing
+    #[arg(long)]
+    step: Option<NonZeroUsize>,
 }
 
 /// Does what is meant.
@@ -156,7 +153,8 @@ pub(super) fn run(arguments: &RolloutArguments, call: Call<'_>) -> anyhow::Resul
         Verb::Status(arguments) => &arguments.objects,
         Verb::History(arguments) => &arguments.objects,
         Verb::Undo(arguments) => &arguments.objects,
-        Verb::Pause(arguments) | Verb::Resume(arguments) | Verb::Approve(arguments) => &arguments.objects,
+        Verb::Pause(arguments) | Verb::Resume(arguments) => &arguments.objects,
+        Verb::Approve(arguments) => &arguments.written.objects,
         Verb::Restart(arguments) => &arguments.objects,
         Verb::Plan(arguments) => &arguments.objects,
         Verb::Other(_) => return call.hand_over(),
@@ -365,62 +363,23 @@ async fn restart_in_place(
     Ok(())
 }
 
-/// Simulates the rollout that is wanted, from the revision that Pods have to that which they get.
-async fn plan(arguments: &PlanArguments, session: &Session, all: &[Named]) -> anyhow::Result<ExitCode> {
-    let [named] = all else { bail!("a plan is for one workload; {} were found", all.len()) };
-    let live = session.read(named).await?;
-    let (before, after) = if arguments.images.is_empty() {
-        let history = revisions(session, named, &live).await?;
-        let revision = history::outgoing(&history, &live).ok_or_else(|| {
-            anyhow!("{} has no rollout in progress; give an image with --set CONTAINER=IMAGE", named.quoted())
-        })?;
-        let mut before = live.clone();
-        if let Some(template) = before.pointer_mut("/spec/template") {
-            *template = serde_json::from_str(revision.template()?.get())?;
-        }
-        (before, live)
-    } else {
-        let patch =
-            containers::set_images(named.kind, &live, &arguments.images).map_err(anyhow::Error::msg)?;
-        let patch = patch.context("the workload has these images already")?;
-        let after = apply(&live.to_string(), &patch).context("the change can't be shown")?;
-        (live, serde_json::from_str(&after)?)
-    };
-    simulate::course(&arguments.course, &planned(named, before), &[planned(named, after)])
-}
-
-/// A workload as a manifest would have it.
-fn planned(named: &Named, mut object: Value) -> Object {
-    if let Some(members) = object.as_object_mut() {
-        members.remove("status");
-    }
-    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
-        metadata.retain(|name, _| matches!(name.as_str(), "name" | "namespace" | "labels" | "annotations"));
-    }
-    let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
-    Object {
-        api_version: text("/apiVersion"),
-        kind: text("/kind"),
-        namespace: text("/metadata/namespace"),
-        name: text("/metadata/name"),
-        source: named.word(),
-        json: object.to_string(),
-    }
-}
-
-async fn approve(arguments: &WrittenArguments, session: &Session, all: &[Named]) -> anyhow::Result<ExitCode> {
+async fn approve(arguments: &ApproveArguments, session: &Session, all: &[Named]) -> anyhow::Result<ExitCode> {
+    let ApproveArguments { written: WrittenArguments { write, .. }, step } = arguments;
     each(all, async |named| {
         let failure = |reason: &str| anyhow!("{} {reason}", named.quoted());
         if named.kind != WorkloadKind::Rollout {
             return Err(failure("approving is not supported"));
         }
         session
-            .change_status(named, &arguments.write, async |object| {
-                let patch = staged::approve(object).map_err(|reason| failure(&reason))?;
-                Ok(Change::new(Some(patch), "approved"))
+            .change_status(named, write, async |object| {
+                let patch = match step {
+                    Some(step) => staged::jump(object, step.get()),
+                    None => staged::approve(object),
+                };
+                Ok(Change::new(Some(patch.map_err(|reason| failure(&reason))?), "approved"))
             })
             .await
     })
     .await?;
-    follow_all(session, all, arguments.write.following()).await
+    follow_all(session, all, write.following()).await
 }

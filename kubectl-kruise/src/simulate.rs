@@ -18,7 +18,7 @@ use simulator::{Cluster, Milliseconds, Rest, Settings, Simulated, Step, chart};
 use crate::workloads::{self, KINDS, Offline};
 
 /// Exit code where the workload does not come to what it asks for; 1 is an error, as everywhere.
-const NOT_CONVERGED: u8 = 4;
+pub(crate) const NOT_CONVERGED: u8 = 4;
 /// How long the workload may take before that is given up.
 const TIMEOUT: Milliseconds = 4 * 3_600_000;
 /// How long chance acts.
@@ -61,7 +61,7 @@ pub(crate) struct CourseArguments {
     svg: Option<PathBuf>,
     /// Feature gates of the controller: A=true,B=false
     #[arg(long, default_value = "")]
-    feature_gates: String,
+    pub(crate) feature_gates: String,
 }
 
 /// How long a hook holds a Pod.

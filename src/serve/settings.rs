@@ -46,6 +46,8 @@ pub(crate) struct Settings {
     /// Whether clients are asked to try a refused eviction again.
     retry_refused_evictions: bool,
     exit_priority: exit_priority::Settings,
+    partition_percent_limit: i32,
+    filter_workload_type: bool,
     profiles_wanted: bool,
     without_effect: Vec<&'static str>,
 }
@@ -102,6 +104,12 @@ impl Settings {
             podprobemarker_workers: arguments.podprobemarker_workers.into(),
             nodepodprobe_workers: arguments.nodepodprobe_workers.into(),
             config_namespace: environment("KRUISE_DAEMON_CONFIG_NS", "kruise-daemon-config"),
+            rollout_workers: arguments.rollout_workers.into(),
+            batchrelease_workers: arguments.batchrelease_workers.into(),
+            trafficrouting_workers: arguments.trafficrouting_workers.into(),
+            deployment_workers: arguments.deployment_workers.into(),
+            nativedaemonset_workers: arguments.nativedaemonset_workers.into(),
+            rollouthistory_workers: arguments.rollouthistory_workers.into(),
         };
         Ok(Self {
             kubeconfig: arguments.kubeconfig.clone(),
@@ -139,6 +147,8 @@ impl Settings {
                 run_as_user: arguments.exit_hook_run_as_user,
                 window: arguments.exit_hook_window,
             },
+            partition_percent_limit: arguments.partition_percent_limit,
+            filter_workload_type: arguments.filter_workload_type,
             profiles_wanted: arguments.enable_pprof.unwrap_or(arguments.pprof_addr.is_some()),
             without_effect: arguments.accepted.given(),
             certificates,
@@ -153,6 +163,8 @@ impl Settings {
             user_names_in_metrics: self.user_names_in_metrics,
             retry_refused_evictions: self.retry_refused_evictions,
             exit_priority: self.exit_priority.clone(),
+            partition_percent_limit: self.partition_percent_limit,
+            filter_workload_type: self.filter_workload_type,
         }
     }
 

@@ -12,6 +12,7 @@ use crate::product;
 const CASCADING: &str =
     "featureGates=ResourcesDeletionProtection=true\\,DeletionProtectionForCRDCascadingGate=true";
 const EXTERNAL: &str = "featureGates=EnableExternalCerts=true";
+const ROLLOUTS: &str = "featureGates=Rollouts=true";
 const NO_DAEMON: &str = "featureGates=KruiseDaemon=false";
 /// Values with which the claims below must hold.
 const COMBINATIONS: [&[&str]; 8] = [
@@ -193,10 +194,71 @@ fn only_the_gate_of_resource_distributions_brings_rights_on_all_secrets() {
     }
 }
 
+/// docs/installation.md#rollouts
+#[test]
+fn only_the_gate_of_rollouts_brings_their_definitions_registrations_and_rights() {
+    let rule = "rollouts.rules[0].apiGroups={example.com}";
+    for (gates, is_on) in
+        [("", false), ("Rollouts=false", false), ("Rollouts=true", true), ("AllAlpha=true", true)]
+    {
+        let objects = render(&[&format!("featureGates={gates}"), rule]);
+        let text = serde_json::to_string(&objects).unwrap();
+        assert_eq!(text.contains("rollouts.kruise.io"), is_on, "{gates}");
+        assert_eq!(text.contains("example.com"), is_on, "{gates}");
+        let count = |kind: &str| of_kind(&objects, kind).len();
+        let expected = if is_on { (22, 2, 2) } else { (18, 1, 1) };
+        let configurations = (count("MutatingWebhookConfiguration"), count("ValidatingWebhookConfiguration"));
+        assert_eq!(
+            (count("CustomResourceDefinition"), configurations.0, configurations.1),
+            expected,
+            "{gates}"
+        );
+    }
+    let objects = render(&[ROLLOUTS]);
+    for configuration in of_kind(&objects, "MutatingWebhookConfiguration") {
+        assert!(configuration.get("webhooks").is_none(), "{configuration:#}");
+    }
+    let roles = of_kind(&objects, "ClusterRole");
+    let may = |role: &str, group: &str, resource: &str, verb: &str| {
+        let role = roles.iter().find(|one| one["metadata"]["name"] == role).unwrap();
+        let mut rules = role["rules"].as_array().unwrap().iter();
+        rules.any(|rule| {
+            holds(&rule["apiGroups"], group)
+                && holds(&rule["resources"], resource)
+                && holds(&rule["verbs"], verb)
+        })
+    };
+    for (group, resource, verbs) in [
+        ("rollouts.kruise.io", "batchreleases", "get list watch create patch delete"),
+        ("rollouts.kruise.io", "rollouts/status", "patch"),
+        ("apps", "deployments", "get list watch create patch delete"),
+        ("apps", "replicasets", "get list watch create patch delete"),
+        ("apps", "statefulsets", "get list watch patch"),
+        ("apps", "daemonsets", "get list watch patch"),
+        ("apps", "controllerrevisions", "get list"),
+        ("apps.kruise.io", "clonesets", "get list watch patch"),
+        ("apps.kruise.io", "statefulsets", "get list watch patch"),
+        ("apps.kruise.io", "daemonsets", "get list watch patch"),
+        ("autoscaling", "horizontalpodautoscalers", "get list patch"),
+        ("", "services", "get list create patch delete"),
+        ("", "pods", "get list watch patch delete"),
+        ("", "configmaps", "get"),
+        ("networking.k8s.io", "ingresses", "get list create patch delete"),
+        ("gateway.networking.k8s.io", "httproutes", "get list patch"),
+    ] {
+        for verb in verbs.split(' ') {
+            assert!(may("kruise-manager-role", group, resource, verb), "{verb} {resource} of {group}");
+        }
+    }
+    assert!(may("aggregate-kruise-view", "rollouts.kruise.io", "rollouts", "get"));
+    assert!(!may("aggregate-kruise-view", "rollouts.kruise.io", "rollouts/status", "patch"));
+    assert!(may("aggregate-kruise-edit", "rollouts.kruise.io", "rollouts/status", "patch"));
+}
+
 /// docs/behaviour/server.md#rights.
 #[test]
 fn roles_have_no_wildcard_and_no_secrets_outside_the_install_namespace() {
-    for values in COMBINATIONS {
+    for values in COMBINATIONS.into_iter().chain([&[ROLLOUTS][..]]) {
         let objects = render(values);
         for role in of_kind(&objects, "ClusterRole").into_iter().chain(of_kind(&objects, "Role")) {
             for rule in role["rules"].as_array().unwrap() {
@@ -320,6 +382,10 @@ async fn the_definitions_are_those_of_the_program() {
     printed.sort_by_key(name);
     assert_eq!(printed.len(), 18);
     assert_eq!(definitions(&[]), printed);
+    let mut with_rollouts = documents(&product::run(&["crds", "--rollouts"]).await.success());
+    with_rollouts.sort_by_key(name);
+    assert_eq!(with_rollouts.len(), 22);
+    assert_eq!(definitions(&[ROLLOUTS]), with_rollouts);
     let mut with_paths = definitions(&["featureGates=EnableExternalCerts=true"]);
     with_paths.iter_mut().for_each(leave_path_out);
     assert_eq!(with_paths, printed);

@@ -12,6 +12,7 @@ use informers::{Index, Lookup};
 use kinds::podunavailablebudget::reserve::Rules;
 use kinds::workloadspread::slots::Slots;
 use pod::exit_priority;
+use rollouts::validation::PARTITION_PERCENT_LIMIT;
 use values::moment::Moment;
 use values::verdict::Verdict;
 
@@ -30,6 +31,11 @@ pub struct AdmissionFlags {
     pub retry_refused_evictions: bool,
     /// How the containers of Pods are made to end in their order.
     pub exit_priority: exit_priority::Settings,
+    /// The most that a step of a Rollout with traffic may replace of a workload's own Pods, in percent
+    /// (`--partition-percent-limit`).
+    pub partition_percent_limit: i32,
+    /// Whether Rollouts may name workloads of known kinds alone (`--filter-workload-type`).
+    pub filter_workload_type: bool,
 }
 
 impl Default for AdmissionFlags {
@@ -39,6 +45,8 @@ impl Default for AdmissionFlags {
             user_names_in_metrics: true,
             retry_refused_evictions: false,
             exit_priority: exit_priority::Settings::default(),
+            partition_percent_limit: PARTITION_PERCENT_LIMIT,
+            filter_workload_type: true,
         }
     }
 }

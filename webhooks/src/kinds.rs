@@ -29,6 +29,7 @@ mod podunavailablebudget;
 mod protection;
 mod resource;
 mod resourcedistribution;
+mod rollout;
 mod sidecarset;
 mod statefulset;
 mod templates;
@@ -52,10 +53,9 @@ pub(crate) async fn decide(
     deadline: Deadline,
 ) -> Verdict {
     let write = Write::of(admission, request, deadline);
-    let complete = |rules: Defaulting| match write.as_ref().map(rules) {
-        None => Verdict::allow(),
-        Some(Ok(edits)) => Verdict::edit(edits),
-        Some(Err(denial)) => denial.into(),
+    let complete = |rules: Defaulting| {
+        let edited = |write| rules(write).map_or_else(Verdict::from, Verdict::edit);
+        write.as_ref().map_or_else(Verdict::allow, edited)
     };
     let check = |rules: Check| write.as_ref().map_or_else(Verdict::allow, rules);
     let try_templates = async |rules: Check, trials: Trying| match &write {
@@ -143,6 +143,8 @@ pub(crate) async fn decide(
         Endpoint::ValidateResourceDistribution => {
             ask(|it| Box::pin(resourcedistribution::validate(it))).await
         }
+        Endpoint::FreezeWorkload => ask(|it| Box::pin(rollout::freeze(it))).await,
+        Endpoint::ValidateRollout => ask(|it| Box::pin(rollout::validate(it))).await,
         Endpoint::ValidateSidecarSet => {
             try_templates(sidecarset::validate, ::kinds::sidecarset::validation::trials).await
         }

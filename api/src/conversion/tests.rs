@@ -1,6 +1,7 @@
 //! Every row of the mapping tables both ways, and what holds for all kinds.
 
 mod generate;
+mod rollouts;
 mod round_trip;
 mod rows;
 
@@ -16,7 +17,9 @@ fn other_version(api_version: &str) -> &'static str {
         "apps.kruise.io/v1alpha1" => BETA,
         "apps.kruise.io/v1beta1" => ALPHA,
         "policy.kruise.io/v1alpha1" => "policy.kruise.io/v1beta1",
-        _ => "policy.kruise.io/v1alpha1",
+        "policy.kruise.io/v1beta1" => "policy.kruise.io/v1alpha1",
+        "rollouts.kruise.io/v1alpha1" => "rollouts.kruise.io/v1beta1",
+        _ => "rollouts.kruise.io/v1alpha1",
     }
 }
 

@@ -111,7 +111,7 @@ impl Testbed {
             .unwrap();
     }
 
-    /// Name and webhooks of both configurations.
+    /// The webhooks of both configurations that are always published.
     pub(crate) async fn webhooks(&self) -> Vec<Value> {
         let mutating =
             Api::<MutatingWebhookConfiguration>::all(self.client.clone()).get_opt(MUTATING).await.unwrap();

@@ -48,6 +48,11 @@ include "kutter.gate" (list . "Gate" "AllAlpha"). */}}
 {{- end }}
 {{- end }}
 
+{{/* Not empty where Rollouts are installed. */}}
+{{- define "kutter.rollouts" -}}
+{{- include "kutter.gate" (list . "Rollouts" "AllAlpha") }}
+{{- end }}
+
 {{/* Not empty where the agent of the nodes is installed: its gate is on unless it is switched off. */}}
 {{- define "kutter.daemon" -}}
 {{- $off := "" }}

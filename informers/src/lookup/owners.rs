@@ -1,6 +1,7 @@
 //! Objects of any kind, and who manages them.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::PoisonError;
 use std::time::Duration;
 
@@ -10,7 +11,6 @@ use serde::Deserialize;
 use tokio::time::{Instant, timeout};
 
 use super::{Lookup, LookupError, Source};
-use cluster::ApiError;
 
 /// Longest time for an object.
 const TIMEOUT: Duration = Duration::from_secs(2);
@@ -107,10 +107,11 @@ impl Lookup {
     }
 }
 
-async fn in_time(
-    get: impl Future<Output = Result<Option<String>, ApiError>>,
-) -> Result<Option<String>, LookupError> {
-    timeout(TIMEOUT, get)
+/// What the API server answers, if it does so in time.
+pub(super) async fn in_time<T, E: fmt::Display>(
+    asking: impl Future<Output = Result<T, E>>,
+) -> Result<T, LookupError> {
+    timeout(TIMEOUT, asking)
         .await
         .map_err(|_| LookupError(format!("no answer from the API server within {TIMEOUT:?}")))?
         .map_err(|error| LookupError(error.to_string()))

@@ -39,17 +39,18 @@ pub(crate) struct Answer {
     pub order: Option<String>,
 }
 
-/// Reviews every object: workloads as their Pods, others as they are.
+/// Reviews every object: workloads as their Pods, others as they are. Updates are those of the `present` objects.
 pub(crate) async fn collect(
     admission: &Admission,
-    objects: &Objects,
+    (objects, present): (&Objects, &Objects),
     operation: ReviewedOperation,
     default_namespace: &str,
 ) -> anyhow::Result<Vec<Answer>> {
     let mut answers = Vec::new();
     for object in objects.iter() {
         let namespace = if object.namespace.is_empty() { default_namespace } else { &object.namespace };
-        let own = answer(admission, object, &object.json, namespace, operation).await?;
+        let old = before(present, object, namespace);
+        let own = answer(admission, object, &old, namespace, operation).await?;
         let pods = match operation {
             // What is refused makes no Pods.
             ReviewedOperation::Create if own.denial.is_none() => {
@@ -76,6 +77,17 @@ pub(crate) async fn collect(
     Ok(answers)
 }
 
+/// What an update changes: the object as it is, in the version in which it comes, or itself where that is not known.
+fn before(present: &Objects, object: &Object, namespace: &str) -> String {
+    let is_same = |known: &&Object| {
+        (known.group(), &known.kind, &known.name) == (object.group(), &object.kind, &object.name)
+            && (known.namespace == namespace || known.namespace.is_empty())
+    };
+    let Some(known) = present.iter().find(is_same) else { return object.json.clone() };
+    let converted = api::conversion::convert(&known.json, &object.api_version);
+    converted.map_or_else(|_| known.json.clone(), |converted| converted.get().to_owned())
+}
+
 fn title(object: &Object) -> String {
     format!("{}: {}/{}", object.source, object.kind, object.name)
 }
@@ -83,14 +95,14 @@ fn title(object: &Object) -> String {
 async fn answer(
     admission: &Admission,
     object: &Object,
-    json: &str,
+    old: &str,
     namespace: &str,
     operation: ReviewedOperation,
 ) -> anyhow::Result<Answer> {
     let mut answer = Answer {
         title: title(object),
-        before: json.to_owned(),
-        after: json.to_owned(),
+        before: object.json.clone(),
+        after: object.json.clone(),
         patch: Patch::default(),
         warnings: Vec::new(),
         denial: None,
@@ -98,7 +110,7 @@ async fn answer(
         order: None,
     };
     for (webhook, endpoint) in webhooks(object, operation) {
-        let review = review(object, &answer.after, namespace, operation);
+        let review = review(object, (&answer.after, old), namespace, operation);
         match admission.verdict(endpoint, review.as_bytes(), Deadline::after(TIMEOUT)).await {
             Verdict::Allow { edits, warnings } => {
                 answer.after = json_patch::apply(&answer.after, &edits)
@@ -112,7 +124,7 @@ async fn answer(
             }
         }
         if endpoint == Endpoint::MutatePod {
-            answer.explanations = admission.explain(json, namespace, Deadline::after(TIMEOUT)).await;
+            answer.explanations = admission.explain(&object.json, namespace, Deadline::after(TIMEOUT)).await;
         }
         if endpoint == Endpoint::MutateExitPriority {
             answer.order = exit_priority::order(&answer.after);
@@ -124,22 +136,29 @@ async fn answer(
 /// The webhooks that see an object, by name, in the order in which the API server calls them.
 fn webhooks(object: &Object, operation: ReviewedOperation) -> Vec<(&'static str, Endpoint)> {
     let resource = plural(object.group(), &object.kind);
-    ConfigurationKind::ALL
+    let entries = ConfigurationKind::ALL
         .into_iter()
         .flat_map(entries)
-        .filter(|entry| entry.group == object.group() && entry.resource == resource)
-        .filter(|entry| entry.operations.contains(&operation.name()))
-        .map(|entry| (entry.name, entry.endpoint))
-        .collect()
+        .filter(|entry| entry.is_about(object.group(), &resource))
+        .filter(|entry| entry.operations.contains(&operation.name()));
+    let mut webhooks: Vec<_> = entries.map(|entry| (entry.name, entry.endpoint)).collect();
+    // Some see an object by one of several entries.
+    webhooks.dedup_by_key(|(_, endpoint)| *endpoint);
+    webhooks
 }
 
 /// Not a dry run: what a Pod takes from others is shown too, and there is nobody who would store it.
-fn review(object: &Object, json: &str, namespace: &str, operation: ReviewedOperation) -> String {
+fn review(
+    object: &Object,
+    (json, old): (&str, &str),
+    namespace: &str,
+    operation: ReviewedOperation,
+) -> String {
     let (group, version) = api::group_and_version(&object.api_version);
     let resource = plural(group, &object.kind);
     let (new, old) = match operation {
         ReviewedOperation::Create => (json, "null"),
-        ReviewedOperation::Update => (json, json),
+        ReviewedOperation::Update => (json, old),
         ReviewedOperation::Delete => ("null", json),
     };
     let operation = operation.name();

@@ -6,35 +6,54 @@ use api::features::{Feature, FeatureGates};
 use api::{APPS_GROUP, POLICY_GROUP};
 use kinds::deletion_protection::Kind;
 
+mod rollouts;
+
 /// The version that kinds had before they had two, and that paths of that time name.
 pub(crate) const OLDER: &str = "v1alpha1";
 
-/// One of the two webhook configurations.
+/// One of the webhook configurations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ConfigurationKind {
-    /// `MutatingWebhookConfiguration`.
+    /// The `MutatingWebhookConfiguration` of everything but Rollouts.
     Mutating,
-    /// `ValidatingWebhookConfiguration`.
+    /// The `ValidatingWebhookConfiguration` of everything but Rollouts.
     Validating,
+    /// The `MutatingWebhookConfiguration` of Rollouts.
+    MutatingRollouts,
+    /// The `ValidatingWebhookConfiguration` of Rollouts.
+    ValidatingRollouts,
 }
 
 impl ConfigurationKind {
-    /// Both, in the order in which they are published.
-    pub const ALL: [Self; 2] = [Self::Mutating, Self::Validating];
+    /// All, in the order in which API servers call them.
+    pub const ALL: [Self; 4] =
+        [Self::Mutating, Self::MutatingRollouts, Self::Validating, Self::ValidatingRollouts];
 
     /// The name of the object.
     pub fn name(self) -> &'static str {
         match self {
             Self::Mutating => "kruise-mutating-webhook-configuration",
             Self::Validating => "kruise-validating-webhook-configuration",
+            Self::MutatingRollouts => "kruise-rollout-mutating-webhook-configuration",
+            Self::ValidatingRollouts => "kruise-rollout-validating-webhook-configuration",
         }
     }
 
     /// The kind of the object.
     pub fn kind(self) -> &'static str {
+        if self.is_mutating() { "MutatingWebhookConfiguration" } else { "ValidatingWebhookConfiguration" }
+    }
+
+    /// Whether its webhooks change what they review.
+    pub fn is_mutating(self) -> bool {
+        matches!(self, Self::Mutating | Self::MutatingRollouts)
+    }
+
+    /// Whether it is published with these gates.
+    pub fn is_published(self, gates: &FeatureGates) -> bool {
         match self {
-            Self::Mutating => "MutatingWebhookConfiguration",
-            Self::Validating => "ValidatingWebhookConfiguration",
+            Self::Mutating | Self::Validating => true,
+            Self::MutatingRollouts | Self::ValidatingRollouts => gates.enabled(Feature::Rollouts),
         }
     }
 
@@ -106,6 +125,10 @@ pub enum Endpoint {
     ValidateSidecarSet,
     /// Validation of WorkloadSpreads.
     ValidateWorkloadSpread,
+    /// Holds workloads of Rollouts back when their template changes.
+    FreezeWorkload,
+    /// Validation of Rollouts.
+    ValidateRollout,
     /// Deletion protection of one kind. Of the Kruise workloads creates and updates are validated too.
     Protect(Kind),
 }
@@ -121,6 +144,10 @@ pub enum Purpose {
     Protection,
     /// Defaulting and validation of our own kinds.
     OwnKind,
+    /// Workloads that carry the label of those with a Rollout.
+    KnownWorkload,
+    /// Workloads that may have a Rollout, though they don't carry its label.
+    OtherWorkload,
 }
 
 /// One entry of a webhook configuration.
@@ -128,15 +155,15 @@ pub enum Purpose {
 pub struct Entry {
     /// What answers.
     pub endpoint: Endpoint,
-    /// The entry's name, which clients see in a denial.
+    /// The entry's name, which clients see in a denial. No two entries have the same.
     pub name: &'static str,
     /// The path under which it is registered.
     pub path: &'static str,
     /// A second path that older charts register.
     pub legacy_path: Option<&'static str>,
-    /// API group of the resource.
+    /// API group of the resource; `*` for any.
     pub group: &'static str,
-    /// The resource, with its subresource where there is one.
+    /// The resource, with its subresource where there is one; `*` for any.
     pub resource: &'static str,
     /// API versions of the resource.
     pub versions: &'static [&'static str],
@@ -332,6 +359,13 @@ impl Entry {
         Some((format!("{name}-{OLDER}.kb.io"), format!("{verb}-apps-kruise-io-{OLDER}-{kind}")))
     }
 
+    /// Whether it is about this resource.
+    pub fn is_about(&self, group: &str, resource: &str) -> bool {
+        [(self.group, group), (self.resource, resource)]
+            .iter()
+            .all(|(own, asked)| own == asked || *own == "*")
+    }
+
     /// Whether `name` is that of this entry, in whatever release.
     pub(crate) fn is_called(&self, name: &str) -> bool {
         self.name == name || self.older().is_some_and(|(older, _)| older == name)
@@ -343,11 +377,13 @@ pub fn entries(kind: ConfigurationKind) -> &'static [Entry] {
     match kind {
         ConfigurationKind::Mutating => MUTATING,
         ConfigurationKind::Validating => VALIDATING,
+        ConfigurationKind::MutatingRollouts => rollouts::MUTATING,
+        ConfigurationKind::ValidatingRollouts => rollouts::VALIDATING,
     }
 }
 
 fn all_entries() -> impl Iterator<Item = &'static Entry> {
-    MUTATING.iter().chain(VALIDATING)
+    ConfigurationKind::ALL.into_iter().flat_map(entries)
 }
 
 /// The paths that are served with these gates.
@@ -394,6 +430,7 @@ impl Endpoint {
             Self::Protect(Kind::Service | Kind::Ingress) => {
                 gates.enabled(Feature::ResourcesDeletionProtection)
             }
+            Self::FreezeWorkload | Self::ValidateRollout => gates.enabled(Feature::Rollouts),
             _ => true,
         }
     }
@@ -437,7 +474,38 @@ mod tests {
         assert!(!off.contains(&"/validate-service") && !off.contains(&"/validate-ingress"));
         assert!(off.contains(&"/validate-namespace") && off.contains(&"/mutate-pod"));
         let on = FeatureGates::default().with(Feature::ResourcesDeletionProtection, true);
-        assert_eq!(paths(&on).count(), Endpoint::all().len());
+        assert_eq!(paths(&on).count(), Endpoint::all().len() - ROLLOUTS.len());
+    }
+
+    const ROLLOUTS: [&str; 2] =
+        ["/mutate-rollouts-kruise-io-workload", "/validate-rollouts-kruise-io-rollout"];
+
+    #[test]
+    fn rollouts_are_registered_only_with_the_gate() {
+        let off = FeatureGates::default();
+        assert!(!paths(&off).any(|path| ROLLOUTS.contains(&path)));
+        let on = off.clone().with(Feature::Rollouts, true);
+        assert_eq!(paths(&on).filter(|path| ROLLOUTS.contains(path)).count(), 2);
+        let published =
+            |gates| ConfigurationKind::ALL.into_iter().filter(|kind| kind.is_published(gates)).count();
+        assert_eq!((published(&off), published(&on)), (2, 4));
+    }
+
+    #[test]
+    fn no_two_entries_have_the_same_name() {
+        let names: std::collections::BTreeSet<&str> = all_entries().map(|entry| entry.name).collect();
+        assert_eq!(names.len(), all_entries().count());
+    }
+
+    #[test]
+    fn a_workload_of_another_kind_is_seen_by_the_entry_of_any_kind_alone() {
+        let about = |group: &str, resource: &str| -> Vec<&str> {
+            let entries = entries(ConfigurationKind::MutatingRollouts).iter();
+            entries.filter(|entry| entry.is_about(group, resource)).map(|entry| entry.name).collect()
+        };
+        assert_eq!(about("example.com", "rings"), ["mrolloutworkload.kb.io"]);
+        assert_eq!(about("apps", "daemonsets").len(), 3);
+        assert!(!about("apps.kruise.io", "daemonsets").contains(&"mrolloutdaemonset.kb.io"));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Registration of the webhooks: what both webhook configurations and the conversion stanzas should say, and
+//! Registration of the webhooks: what the webhook configurations and the conversion stanzas should say, and
 //! the smallest patch from what they say (docs/behaviour/api-and-registration.md#conversion-stanzas and
 //! docs/behaviour/api-and-registration.md#webhook-configurations).
 //!
@@ -16,6 +16,7 @@
 //! 4. Nothing is written where nothing differs; what the API server fills in is no difference.
 
 mod choices;
+mod conditions;
 mod conversion;
 mod entry;
 #[cfg(test)]
@@ -163,7 +164,7 @@ pub struct Wanted<'a> {
     pub segment: Option<Segment>,
     /// The paths that every server behind the endpoint answers: their entries may be added (rule 3).
     pub answering: &'a BTreeSet<String>,
-    /// The install namespace; both configurations go with it.
+    /// The install namespace; all configurations go with it.
     pub owner: Option<&'a Owner>,
 }
 
@@ -206,6 +207,7 @@ impl Wanted<'_> {
         let is_needed = match endpoint {
             Endpoint::MutatePod => exists("sidecarsets", api::APPS_GROUP),
             Endpoint::ValidatePod => exists("podunavailablebudgets", api::POLICY_GROUP),
+            Endpoint::FreezeWorkload | Endpoint::ValidateRollout => exists("rollouts", api::ROLLOUTS_GROUP),
             _ => true,
         };
         is_needed && endpoint.is_served(self.gates)
@@ -321,6 +323,18 @@ impl Configuration {
             plan.patch = guarded(&self.metadata.resource_version, plan.patch);
         }
         plan
+    }
+
+    /// Takes away the entries that call the server at `endpoint`: with its gates the configuration is not published. Those
+    /// that call another one stay.
+    pub fn withdrawal(&self, endpoint: &ServerAddress) -> Patch {
+        let mut patch = Patch::default();
+        for (index, (_, lens)) in self.live().enumerate().rev() {
+            if lens.is_some_and(|lens| lens.client_config.is_at(endpoint)) {
+                patch.remove(webhooks().index(index));
+            }
+        }
+        if patch.is_empty() { patch } else { guarded(&self.metadata.resource_version, patch) }
     }
 
     /// Where somebody else publishes (`EnableExternalCerts`): adds the entries of ours that are

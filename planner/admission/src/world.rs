@@ -17,6 +17,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use api::kinds::rollout::Rollout;
 use api::{CONFIGURATION_CONFIG_MAP, Raw};
 use serde::Deserialize;
 use serde::de::Error as _;
@@ -39,6 +40,10 @@ use kinds::workloadspread::version::VersionedKinds;
 use pod::review::lens::Object;
 use values::selector::SelectorError;
 
+mod rollout;
+
+use rollout::KnownRollout;
+
 /// The kinds that the world is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Watched {
@@ -60,6 +65,8 @@ pub enum Watched {
     PersistentPodState,
     /// StorageClasses.
     StorageClass,
+    /// Rollouts, in v1beta1.
+    Rollout,
 }
 
 impl fmt::Display for Watched {
@@ -74,6 +81,7 @@ impl fmt::Display for Watched {
             Self::WorkloadSpread => "WorkloadSpread",
             Self::PersistentPodState => "PersistentPodState",
             Self::StorageClass => "StorageClass",
+            Self::Rollout => "Rollout",
         })
     }
 }
@@ -99,6 +107,7 @@ pub struct World {
     spreads: Spreads,
     pod_states: States,
     storage_classes: Arc<StorageClasses>,
+    rollouts: Arc<Namespaced<KnownRollout>>,
 }
 
 impl World {
@@ -111,6 +120,7 @@ impl World {
             spreads: Spreads::default(),
             pod_states: States::default(),
             storage_classes: Arc::default(),
+            rollouts: Arc::default(),
         }
     }
 
@@ -172,6 +182,9 @@ impl World {
             Watched::StorageClass => StorageClass::read(object).map(|class| {
                 Arc::make_mut(&mut self.storage_classes).apply(class);
             }),
+            Watched::Rollout => {
+                Namespaced::apply(&mut self.rollouts, namespace, name, KnownRollout::read(object))
+            }
         };
         applied.map_err(|source| WorldError { kind, name: name.to_owned(), source })
     }
@@ -197,6 +210,7 @@ impl World {
                 Arc::make_mut(&mut self.pod_states.objects).remove(namespace, name);
             }
             Watched::StorageClass => Arc::make_mut(&mut self.storage_classes).remove(name),
+            Watched::Rollout => Arc::make_mut(&mut self.rollouts).remove(namespace, name),
         }
     }
 
@@ -237,6 +251,7 @@ impl World {
             Watched::WorkloadSpread => self.spreads.listed.objects.len(),
             Watched::PersistentPodState => self.pod_states.objects.len(),
             Watched::StorageClass => self.storage_classes.len(),
+            Watched::Rollout => self.rollouts.len(),
         }
     }
 
@@ -291,6 +306,11 @@ impl World {
     /// What the rules of PersistentPodStates need of the cluster.
     pub fn pod_states(&self) -> &States {
         &self.pod_states
+    }
+
+    /// The Rollouts of a namespace by name.
+    pub fn rollouts_in(&self, namespace: &str) -> Vec<Arc<Rollout>> {
+        self.rollouts.of(namespace).iter().map(KnownRollout::share).collect()
     }
 
     fn configure(&mut self, data: BTreeMap<String, String>) {

@@ -55,10 +55,9 @@ fn is_paused(deployment: &Value) -> bool {
     deployment.pointer("/spec/paused").and_then(Value::as_bool) == Some(true)
 }
 
-/// A Rollout holds the Deployment at a step, and its template has no ReplicaSet yet.
+/// A Rollout holds the Deployment, whose template may have no ReplicaSet yet.
 fn is_held(deployment: &Value) -> bool {
-    let has = |key: &str| annotation(deployment, key).is_some();
-    is_paused(deployment) && has(IN_PROGRESSING) && !has("rollouts.kruise.io/deployment-strategy")
+    is_paused(deployment) && annotation(deployment, IN_PROGRESSING).is_some()
 }
 
 /// The ReplicaSet to go back to.
@@ -169,8 +168,10 @@ mod tests {
         assert_eq!(image(&after(&deployment("c", &held, true), &sets, 0)), "b");
         assert_eq!(image(&after(&deployment("b", &held, true), &sets, 0)), "a");
         assert_eq!(image(&after(&deployment("c", &json!({}), false), &sets, 0)), "a");
-        let in_place =
+        // Before its first batch, and with it.
+        let in_batches =
             json!({"rollouts.kruise.io/in-progressing": "x", "rollouts.kruise.io/deployment-strategy": "x"});
-        assert_eq!(image(&after(&deployment("c", &in_place, true), &sets, 0)), "a");
+        assert_eq!(image(&after(&deployment("c", &in_batches, true), &sets, 0)), "b");
+        assert_eq!(image(&after(&deployment("b", &in_batches, true), &sets, 0)), "a");
     }
 }

@@ -171,18 +171,33 @@ fn step_lines(step: &Value, state: Option<&str>) -> String {
         let _ = writeln!(text, "{start}{label:<14}{value}");
     };
     line("Replicas:", &shown(step, &["/replicas"]).unwrap_or_default());
-    if let Some(traffic) = shown(step, &["/traffic", "/weight"]) {
+    let weight = || shown(step, &["/weight"]).map(|weight| format!("{weight}%"));
+    if let Some(traffic) = shown(step, &["/traffic"]).or_else(weight) {
         line("Traffic:", &traffic);
     }
-    for header in list(step, "/matches").flat_map(|one| list(one, "/headers")) {
-        let of = |name: &str| self::text(header, name);
-        let kind = if of("/type").is_empty() { "Exact" } else { of("/type") };
-        line("Matches:", &format!("Name {}, Value {}, Type {kind}", of("/name"), of("/value")));
+    for conditions in list(step, "/matches").map(conditions) {
+        conditions.iter().for_each(|condition| line("Matches:", condition));
     }
     if let Some(state) = state {
         line("State:", state);
     }
     text
+}
+
+/// What must hold of a request for a match of a step.
+fn conditions(matched: &Value) -> Vec<String> {
+    let or = |given: &str, default: &str| if given.is_empty() { default } else { given }.to_owned();
+    let path = matched
+        .get("path")
+        .filter(|path| path.is_object())
+        .map(|path| format!("Path {}, Type {}", text(path, "/value"), or(text(path, "/type"), "PathPrefix")));
+    let named = |pointer: &str, word: &'static str| {
+        list(matched, pointer).map(move |one| {
+            let kind = or(text(one, "/type"), "Exact");
+            format!("{word} {}, Value {}, Type {kind}", text(one, "/name"), text(one, "/value"))
+        })
+    };
+    path.into_iter().chain(named("/headers", "Name")).chain(named("/queryParams", "Query")).collect()
 }
 
 fn routing_lines(page: &mut String, settings: &Value) {
@@ -299,5 +314,22 @@ web-1  1/1    1         web-new   1m0s  1         Running
         assert!(text.ends_with("web-2  1/1              web-old   1m0s  1         Running\n"), "{text}");
         assert!(text.contains("\u{1b}[32m  -  Replicas:     1\n"), "{text}");
         assert!(!text.contains("stranger"), "{text}");
+    }
+
+    #[test]
+    fn steps_of_either_version_show_which_requests_they_lead() {
+        assert!(step_lines(&json!({"replicas": 1, "weight": 20}), None).contains("Traffic:      20%\n"));
+        let matches = json!([{"path": {"value": "/new"}, "queryParams": [{"name": "q", "value": "1"}]},
+            {"path": {"value": "/a", "type": "Exact"}, "headers": [{"name": "user", "value": "a.*", "type": "RegularExpression"}]}]);
+        let lines = step_lines(&json!({"matches": matches}), None);
+        let conditions: Vec<&str> =
+            lines.lines().filter_map(|line| line.strip_prefix("     Matches:      ")).collect();
+        let expected = [
+            "Path /new, Type PathPrefix",
+            "Query q, Value 1, Type Exact",
+            "Path /a, Type Exact",
+            "Name user, Value a.*, Type RegularExpression",
+        ];
+        assert_eq!(conditions, expected);
     }
 }

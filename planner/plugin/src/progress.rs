@@ -115,21 +115,16 @@ pub fn is_paused(kind: WorkloadKind, object: &Value) -> bool {
 
 /// The rollout waits for a person: it is paused, or a step of a Rollout waits for approval.
 pub fn is_held(kind: WorkloadKind, object: &Value) -> bool {
-    let waits =
-        |member| Object(object).text(&format!("/status/{member}/currentStepState")) == staged::STEP_PAUSED;
-    is_paused(kind, object) || (kind == WorkloadKind::Rollout && staged::steps_of(object).is_some_and(waits))
+    is_paused(kind, object) || (kind == WorkloadKind::Rollout && staged::awaits_approval(object))
 }
 
-/// What a Rollout waits for that says it is over while its workload has changed since: the status is about an older
-/// version of the workload then.
+/// What a Rollout waits for that says it is over while its workload is held for a further release: the status is about the
+/// one before then.
 pub fn awaits_workload(rollout: &Value, workload: &Value) -> Option<Progress> {
-    let (rollout, workload) = (Object(rollout), Object(workload));
-    let seen = staged::steps_of(rollout.0)
-        .map_or(0, |member| rollout.number(&format!("/status/{member}/observedWorkloadGeneration")));
-    let is_newer = seen > 0 && workload.number("/metadata/generation") > seen;
-    let annotations = workload.0.pointer("/metadata/annotations");
-    let is_taken = annotations.and_then(|all| all.get(IN_PROGRESSING)).is_some();
-    let is_behind = rollout.text("/status/phase") == "Healthy" && (is_newer || is_taken);
+    let rollout = Object(rollout);
+    let annotations = workload.pointer("/metadata/annotations");
+    let is_held = annotations.and_then(|all| all.get(IN_PROGRESSING)).is_some();
+    let is_behind = rollout.text("/status/phase") == "Healthy" && is_held;
     let name = rollout.text("/metadata/name");
     is_behind
         .then(|| Progress::Waiting(format!("Waiting for rollout {name:?} to observe its workload update...")))
@@ -369,6 +364,9 @@ fn of_rollout(object: &Object<'_>) -> Progress {
         || (is_over && object.has("Succeeded", "False", None))
     {
         return Progress::Failed(format!("rollout {name:?} was canceled"));
+    }
+    if object.has("Stalled", "True", None) {
+        return Progress::Failed(format!("rollout {name:?} exceeded its progress deadline"));
     }
     // Where nothing was rolled out yet, there is no condition Succeeded.
     if is_over && !object.has("Progressing", "True", None) {

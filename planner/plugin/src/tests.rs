@@ -137,6 +137,7 @@ proptest! {
         let _ = (updated_pods(&object, &all), pods::slowest(&all, 2, Timestamp::UNIX_EPOCH));
         let _ = pods::newest_warning(&all, "", &all, Timestamp::UNIX_EPOCH);
         let _ = (staged::approve(&object), staged::undo_fast(&object), staged::workload(&object));
+        let _ = (staged::jump(&object, 1), staged::step_lines(&object));
         let now = Timestamp::UNIX_EPOCH;
         let page = Page { rollout: &object, workload: Some(&other), pods: &all, all: true, colour: true, now };
         let _ = page.text();

@@ -50,7 +50,7 @@ fn paths() -> impl Iterator<Item = &'static str> {
 
 #[tokio::test]
 async fn every_path_refuses_a_forged_review_over_tls() {
-    let flags = "ResourcesDeletionProtection=true,ContainerExitPriority=true";
+    let flags = "ResourcesDeletionProtection=true,ContainerExitPriority=true,Rollouts=true";
     // The sender is gone: nothing more becomes known.
     let world = World::start(answering(flags, callers(&[])).1, ConnectionLimits::default());
     let forged = review(&create_pod(2));

@@ -16,7 +16,7 @@ use crate::support::{
 };
 
 static ADMISSION: LazyLock<Admission> =
-    LazyLock::new(|| with_sidecar_sets(PROTECTED, &[sidecar_set(), nonsense()]));
+    LazyLock::new(|| with_sidecar_sets(&format!("{PROTECTED},Rollouts=true"), &[sidecar_set(), nonsense()]));
 static RUNTIME: LazyLock<Runtime> =
     LazyLock::new(|| tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap());
 

@@ -111,7 +111,7 @@ async fn a_body_in_many_pieces_is_put_together() {
 
 #[tokio::test]
 async fn deeply_nested_input_is_answered() {
-    let router = served(PROTECTED);
+    let router = served(&format!("{PROTECTED},Rollouts=true"));
     let nest = "[".repeat(500_000) + &"]".repeat(500_000);
     let object = format!(r#"{{"kind":"Pod","metadata":{{"annotations":{nest}}},"spec":{nest}}}"#);
     for endpoint in Endpoint::all() {

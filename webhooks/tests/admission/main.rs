@@ -20,6 +20,7 @@ mod protection;
 mod required;
 mod resourcedistribution;
 mod restarts;
+mod rollouts;
 mod support;
 mod templates;
 mod tls;

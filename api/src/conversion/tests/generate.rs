@@ -5,13 +5,15 @@ use proptest::strategy::Union;
 use serde_json::{Map, Value, json};
 
 /// Kinds with rules.
-pub(super) const KINDS: [&str; 10] = [
+pub(super) const KINDS: [&str; 12] = [
+    "BatchRelease",
     "CloneSet",
     "ContainerRecreateRequest",
     "DaemonSet",
     "PersistentPodState",
     "PodUnavailableBudget",
     "ResourceDistribution",
+    "Rollout",
     "SidecarSet",
     "StatefulSet",
     "UnitedDeployment",
@@ -107,6 +109,60 @@ fn clone_set_spec() -> BoxedStrategy<Value> {
     ])
 }
 
+/// Steps of both versions, in which either may have fields of the other.
+fn strategy() -> BoxedStrategy<Value> {
+    let matches = fields(vec![
+        ("headers", blob()),
+        ("path", any_of(&[json!({"value": "/a"}), json!(null)])),
+        ("queryParams", blob()),
+    ]);
+    let step = fields(vec![
+        ("weight", number()),
+        ("traffic", text(&["20%", "7%", "020%", "x", "%"])),
+        ("replicas", number()),
+        ("matches", mostly(list(matches))),
+        ("pause", any_of(&[json!({}), json!({"duration": 3})])),
+    ]);
+    let canary = fields(vec![
+        ("steps", mostly(list(step.clone()))),
+        ("enableExtraWorkloadForCanary", flag()),
+        ("trafficRoutingRef", text(&["r", "s"])),
+        ("disableGenerateCanaryService", flag()),
+    ]);
+    let blue_green = fields(vec![("steps", mostly(list(step))), ("trafficRoutingRef", text(&["r"]))]);
+    fields(vec![("canary", mostly(canary)), ("blueGreen", mostly(blue_green)), ("paused", flag())])
+}
+
+/// Where a release stands, with mirrors of it that agree or don't.
+fn release_status() -> BoxedStrategy<Value> {
+    let index = || any_of(&[json!(1), json!(2), json!(null)]);
+    let state = || text(&["StepPaused", "StepReady"]);
+    let release = || {
+        fields(vec![
+            ("currentStepIndex", index()),
+            ("currentStepState", state()),
+            ("canaryRevision", text(&["v2"])),
+        ])
+    };
+    fields(vec![
+        ("phase", text(&["Healthy", "Progressing"])),
+        ("message", text(&["m"])),
+        ("currentStepIndex", index()),
+        ("currentStepState", state()),
+        ("canaryStatus", mostly(release())),
+        ("blueGreenStatus", mostly(release())),
+    ])
+}
+
+fn workload_reference() -> BoxedStrategy<Value> {
+    any_of(&[
+        json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}),
+        json!({}),
+        json!(null),
+        json!("x"),
+    ])
+}
+
 fn conditions() -> BoxedStrategy<Value> {
     list(fields(vec![
         ("type", text(&["PreRecreateGrace", "Schedulable"])),
@@ -187,11 +243,33 @@ fn spec(kind: &str) -> BoxedStrategy<Value> {
             ("protectTotalReplicas", any_of(&[json!(0), json!(15), json!(null)])),
             ("ignoredPodSelector", selector()),
         ]),
+        "Rollout" => fields(vec![
+            ("workloadRef", workload_reference()),
+            ("objectRef", mostly(fields(vec![("workloadRef", workload_reference())]))),
+            ("rolloutID", text(&["7"])),
+            ("disabled", flag()),
+            ("strategy", mostly(strategy())),
+        ]),
+        "BatchRelease" => {
+            let plan = fields(vec![
+                ("rollingStyle", text(&["Canary", "Partition", "BlueGreen", "Frob"])),
+                ("enableExtraWorkloadForCanary", flag()),
+                ("batchPartition", number()),
+            ]);
+            fields(vec![
+                ("workloadRef", workload_reference()),
+                ("targetReference", mostly(fields(vec![("workloadRef", workload_reference())]))),
+                ("releasePlan", mostly(plan)),
+            ])
+        }
         _ => fields(vec![("podName", text(&["p"]))]),
     }
 }
 
-fn status() -> BoxedStrategy<Value> {
+fn status(kind: &str) -> BoxedStrategy<Value> {
+    if kind == "Rollout" {
+        return release_status();
+    }
     let subset = fields(vec![
         ("name", text(&["a", "b", "c"])),
         ("replicas", number()),
@@ -237,6 +315,8 @@ fn metadata() -> BoxedStrategy<Value> {
         ),
         ("kruise.io/pub-protect-operations", text(&["DELETE", " DELETE ,EVICT", ",", "DELETE,FOO"])),
         ("pub.kruise.io/protect-total-replicas", text(&["15", "007", "+3", "-1", "x", ""])),
+        ("rollouts.kruise.io/rolling-style", text(&["canary", "partition", "Partition", "bluegreen", "x"])),
+        ("rollouts.kruise.io/trafficrouting", text(&["r", "s"])),
     ]);
     let labels = fields(vec![
         ("apps.kruise.io/cloneset-scaling-exclude-preparing-delete", text(&["true", "false"])),
@@ -270,11 +350,15 @@ pub(super) fn object_of(kind: &'static str, version: &'static str) -> BoxedStrat
     let parts = (
         metadata(),
         proptest::option::weighted(0.95, mostly(spec(kind))),
-        proptest::option::of(mostly(status())),
+        proptest::option::of(mostly(status(kind))),
     );
     parts
         .prop_map(move |(metadata, spec, status)| {
-            let group = if kind == "PodUnavailableBudget" { "policy" } else { "apps" };
+            let group = match kind {
+                "PodUnavailableBudget" => "policy",
+                "BatchRelease" | "Rollout" => "rollouts",
+                _ => "apps",
+            };
             let version = format!("{group}.kruise.io/{version}");
             super::object(
                 &version,

@@ -29,9 +29,9 @@ use values::field::{FieldError, FieldPath, aggregate};
 
 /// The key in ConfigMap `kruise-configuration`.
 pub const CHOICES_KEY: &str = "Webhook_Settings";
-/// On both configurations: the choices in effect, as JSON. They outlive a text that can't be used.
+/// On the configurations: the choices in effect, as JSON. They outlive a text that can't be used.
 pub const CHOICES_IN_EFFECT: &str = "kutter.io/webhook-settings";
-/// On both configurations: why the present text is not in effect.
+/// On the configurations: why the present text is not in effect.
 pub const CHOICES_REFUSED: &str = "kutter.io/webhook-settings-refused";
 
 /// Why a text can't be used.

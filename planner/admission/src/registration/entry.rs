@@ -3,12 +3,12 @@
 
 use std::collections::BTreeMap;
 
-use api::annotations::CONTAINER_EXIT_PRIORITY;
-use api::labels::{COMPONENT, CONTROL_PLANE, DELETE_PROTECTION, NAMESPACE_NAME};
+use api::labels::{COMPONENT, CONTROL_PLANE, DELETE_PROTECTION, NAMESPACE_NAME, ROLLOUT_WORKLOAD_TYPE};
 use api::meta::{LabelSelector, LabelSelectorRequirement};
 use serde::{Deserialize, Serialize};
 
-use super::{ConfigurationKind, ServerAddress, Settings, Wanted};
+use super::conditions::{MatchCondition, match_conditions};
+use super::{ConfigurationKind, FailurePolicy, ServerAddress, Settings, Wanted};
 use crate::callers::Call;
 use crate::endpoint::{Entry, OLDER, Purpose};
 use values::json_patch::{Patch, Pointer};
@@ -41,12 +41,8 @@ pub(super) struct Webhook {
     timeout_seconds: i32,
 }
 
-/// Which requests come, as an expression.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
-struct MatchCondition {
-    name: String,
-    expression: String,
-}
+/// The longest that a request waits which passes without an answer.
+const PATIENCE: u8 = 5;
 
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -146,6 +142,17 @@ impl ClientConfig {
         Self::new(endpoint, segment.or_else(present), path, bundle)
     }
 
+    /// Whether it calls the server at `endpoint`, at whatever path.
+    pub(super) fn is_at(&self, endpoint: &ServerAddress) -> bool {
+        match (endpoint, &self.service, &self.url) {
+            (ServerAddress::Service { namespace, name }, Some(service), _) => {
+                (&service.namespace, &service.name) == (namespace, name)
+            }
+            (ServerAddress::Host { .. }, None, Some(url)) => url.starts_with(&endpoint.url("/")),
+            _ => false,
+        }
+    }
+
     /// How it is called.
     pub(super) fn call(&self) -> Option<Call> {
         self.called().map(segment::split).map(|(segment, path)| (segment, path.to_owned()))
@@ -192,7 +199,12 @@ impl Webhook {
         let policy = match entry.purpose {
             Purpose::Pods | Purpose::ExitPriority => settings.pod_failure_policy,
             Purpose::Protection => settings.protection_failure_policy,
-            Purpose::OwnKind => super::FailurePolicy::Fail,
+            Purpose::OwnKind | Purpose::KnownWorkload => FailurePolicy::Fail,
+            Purpose::OtherWorkload => FailurePolicy::Ignore,
+        };
+        let timeout = match entry.purpose {
+            Purpose::OtherWorkload => settings.timeout_seconds.get().min(PATIENCE),
+            _ => settings.timeout_seconds.get(),
         };
         let choice = settings.choices.of(entry.name);
         let (mut namespaces, mut objects) =
@@ -204,12 +216,11 @@ impl Webhook {
             admission_review_versions: owned(&["v1", "v1beta1"]),
             client_config: ClientConfig::new(&settings.endpoint, segment, entry.path, bundle),
             failure_policy: choice.failure_policy.unwrap_or(policy).as_str().to_owned(),
-            match_conditions: match_conditions(entry.purpose),
+            match_conditions: match_conditions(entry),
             match_policy: equivalent(),
             namespace_selector: namespaces,
             object_selector: objects,
-            reinvocation_policy: (kind == ConfigurationKind::Mutating)
-                .then(|| reinvocation_policy(entry.purpose).to_owned()),
+            reinvocation_policy: kind.is_mutating().then(|| reinvocation_policy(entry.purpose).to_owned()),
             rules: vec![Rule {
                 api_groups: owned(&[entry.group]),
                 api_versions: owned(entry.versions),
@@ -218,7 +229,7 @@ impl Webhook {
                 ..Rule::default()
             }],
             side_effects: "None".to_owned(),
-            timeout_seconds: i32::from(choice.timeout_seconds.unwrap_or(settings.timeout_seconds.get())),
+            timeout_seconds: i32::from(choice.timeout_seconds.unwrap_or(timeout)),
         }
     }
 
@@ -320,8 +331,8 @@ fn equal(left: &LabelSelector, right: &LabelSelector) -> bool {
 
 fn namespace_selector(purpose: Purpose, settings: &Settings) -> LabelSelector {
     let mut excluded: Vec<String> = match purpose {
-        // The Pods that answer must never depend on an answer.
-        Purpose::Pods | Purpose::ExitPriority => {
+        // The Pods that answer, and what replaces them, must never depend on an answer.
+        Purpose::Pods | Purpose::ExitPriority | Purpose::KnownWorkload | Purpose::OtherWorkload => {
             vec!["kube-system".to_owned(), settings.namespace.clone()]
         }
         Purpose::Protection => vec!["kube-system".to_owned()],
@@ -349,19 +360,10 @@ fn object_selector(purpose: Purpose) -> LabelSelector {
     selector(match purpose {
         Purpose::Pods | Purpose::ExitPriority => vec![requirement(COMPONENT, "DoesNotExist")],
         Purpose::Protection => vec![requirement(DELETE_PROTECTION, "Exists")],
+        Purpose::KnownWorkload => vec![requirement(ROLLOUT_WORKLOAD_TYPE, "Exists")],
+        Purpose::OtherWorkload => vec![requirement(ROLLOUT_WORKLOAD_TYPE, "DoesNotExist")],
         Purpose::OwnKind => Vec::new(),
     })
-}
-
-/// Pods that ask for no order cost nothing.
-fn match_conditions(purpose: Purpose) -> Vec<MatchCondition> {
-    if purpose != Purpose::ExitPriority {
-        return Vec::new();
-    }
-    let expression = format!(
-        "has(object.metadata.annotations) && '{CONTAINER_EXIT_PRIORITY}' in object.metadata.annotations"
-    );
-    vec![MatchCondition { name: "container-exit-priority".to_owned(), expression }]
 }
 
 /// Containers that a later webhook adds have their place in the order too.

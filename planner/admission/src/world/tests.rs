@@ -151,3 +151,26 @@ fn revisions_are_found_by_set_and_custom_version() {
     world.apply(Watched::ControllerRevision, &revision("s-b", 2, "kruise-system", json!({}))).unwrap();
     assert!(world.revision("s-b").is_none());
 }
+
+#[test]
+fn rollouts_are_known_by_namespace_until_they_go() {
+    let rollout = |name: &str, namespace: &str| {
+        json!({"apiVersion": "rollouts.kruise.io/v1beta1", "kind": "Rollout", "metadata": {"name": name, "namespace": namespace,
+            "annotations": {"kubectl.kubernetes.io/last-applied-configuration": "long", "rollouts.kruise.io/hash": "h"}},
+            "spec": {"workloadRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": name}}})
+        .to_string()
+    };
+    let mut world = world();
+    for (name, namespace) in [("b", "shop"), ("a", "shop"), ("a", "bank")] {
+        world.apply(Watched::Rollout, &rollout(name, namespace)).unwrap();
+    }
+    let known = |world: &World, namespace: &str| -> Vec<String> {
+        let rollouts = world.rollouts_in(namespace);
+        rollouts.iter().map(|rollout| rollout.spec.workload_ref.name.clone()).collect()
+    };
+    assert_eq!(known(&world, "shop"), ["a", "b"]);
+    assert_eq!(world.rollouts_in("bank")[0].metadata.annotations.len(), 1);
+    world.remove(Watched::Rollout, "shop", "a");
+    assert_eq!((known(&world, "shop"), world.count(Watched::Rollout)), (vec!["b".to_owned()], 2));
+    assert!(world.rollouts_in("elsewhere").is_empty());
+}

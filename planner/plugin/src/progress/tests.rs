@@ -187,6 +187,12 @@ fn a_rollout_of_its_own_kind_is_followed_to_its_end() {
     assert_eq!(found(over("True")), Progress::Done(r#"rollout "web" successfully rolled out"#.to_owned()));
     assert_eq!(found(over("False")), Progress::Failed(r#"rollout "web" was canceled"#.to_owned()));
     assert!(matches!(found(json!({})), Progress::Waiting(_)));
+    let mut stalled = json!({"observedGeneration": 1, "phase": "Progressing", "canaryStatus": {},
+        "conditions": [{"type": "Stalled", "status": "True"}]});
+    let expected = r#"rollout "web" exceeded its progress deadline"#.to_owned();
+    assert_eq!(found(stalled.clone()), Progress::Failed(expected));
+    stalled["conditions"][0]["status"] = "False".into();
+    assert!(matches!(found(stalled), Progress::Waiting(_)));
     let first = json!({"observedGeneration": 1, "phase": "Healthy"});
     assert!(matches!(found(first), Progress::Done(_)));
     let begun = json!({"observedGeneration": 1, "phase": "Healthy", "conditions": [{"type": "Progressing", "status": "True"}]});
@@ -200,16 +206,12 @@ fn a_rollout_of_its_own_kind_is_followed_to_its_end() {
 }
 
 #[test]
-fn a_rollout_that_has_not_observed_its_workload_is_not_over() {
-    let rollout = |phase: &str| {
-        json!({"metadata": {"name": "web"},
-            "status": {"phase": phase, "canaryStatus": {"observedWorkloadGeneration": 3}}})
-    };
-    let workload = |generation: i64, annotations: Value| json!({"metadata": {"generation": generation, "annotations": annotations}});
+fn a_rollout_is_not_over_whose_workload_is_held_for_a_further_release() {
+    let rollout = |phase: &str| json!({"metadata": {"name": "web"}, "status": {"phase": phase}});
+    let workload = |annotations: Value| json!({"metadata": {"generation": 4, "annotations": annotations}});
     let waits = |phase: &str, workload: Value| awaits_workload(&rollout(phase), &workload).is_some();
-    assert!(!waits("Healthy", workload(3, json!({}))));
-    assert!(waits("Healthy", workload(4, json!({}))));
-    assert!(waits("Healthy", workload(3, json!({IN_PROGRESSING: "{}"}))));
-    assert!(!waits("Disabled", workload(4, json!({}))));
-    assert_eq!(awaits_workload(&json!({"status": {"phase": "Healthy"}}), &workload(4, json!({}))), None);
+    assert!(waits("Healthy", workload(json!({IN_PROGRESSING: "{}"}))));
+    assert!(!waits("Healthy", workload(json!({}))));
+    assert!(!waits("Healthy", json!({})));
+    assert!(!waits("Disabled", workload(json!({IN_PROGRESSING: "{}"}))));
 }

@@ -1,0 +1,1 @@
+return canary({ plain = "alb.ingress.kubernetes.io/", order = "1" })

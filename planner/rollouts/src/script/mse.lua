@@ -1,0 +1,1 @@
+return canary({ plain = "nginx.ingress.kubernetes.io/", own = "mse.ingress.kubernetes.io/" })

@@ -1,0 +1,67 @@
+//! What a release does to its workload: holds it, opens it batch by batch, and hands it back
+//! (docs/behaviour/rollouts.md#workloads).
+
+use api::annotations::BATCH_RELEASE_CONTROL;
+use api::kinds::batchrelease::BatchRelease;
+use api::kinds::rollout::WorkloadRef;
+
+use super::batch::Batch;
+use super::draft::json_annotation;
+use super::task::{End, Task, control_info};
+use super::{Style, autoscaler, blue_green, canary, partition};
+use crate::object::Object as _;
+use crate::view::{Unread, View};
+use crate::write::Write;
+
+/// Holds the workload where this release does not hold it yet: no Pod gets the new version before its batch.
+pub(crate) fn hold(task: &mut Task<'_>) -> Result<(), Unread> {
+    let holder = json_annotation(&task.workload.object, BATCH_RELEASE_CONTROL);
+    if holder.text("/uid") == task.release.metadata.uid {
+        return Ok(());
+    }
+    task.draft.annotate(BATCH_RELEASE_CONTROL, control_info(task.release));
+    match task.workload.style {
+        Style::Partition => partition::hold(task),
+        Style::BlueGreen => blue_green::hold(task)?,
+        Style::Canary => {}
+    }
+    Ok(())
+}
+
+/// Lets a batch of Pods become new. What is open already is closed only where the workload has been scaled.
+pub(crate) fn open(task: &mut Task<'_>, batch: &Batch<'_>, is_scaled: bool) -> Result<(), Unread> {
+    match task.workload.style {
+        Style::Partition => partition::open(task, batch, is_scaled),
+        Style::BlueGreen => blue_green::open(task, batch),
+        Style::Canary => canary::open(task, batch)?,
+    }
+    Ok(())
+}
+
+/// Ends the release for its workload. Returns what that waits for; `None` where nothing is left to do.
+pub(crate) fn end(task: &mut Task<'_>, end: End) -> Result<Option<String>, Unread> {
+    task.draft.remove_annotation(BATCH_RELEASE_CONTROL);
+    match task.workload.style {
+        Style::Partition => {
+            partition::end(task, end);
+            Ok(None)
+        }
+        Style::BlueGreen => blue_green::end(task, end),
+        Style::Canary => canary::end(task, end),
+    }
+}
+
+/// Undoes what a release did beside a workload that is gone.
+pub(crate) fn clean_up(
+    release: &BatchRelease,
+    reference: &WorkloadRef,
+    style: Style,
+    view: &View,
+) -> Result<Vec<Write>, Unread> {
+    let namespace = release.metadata.namespace.as_str();
+    match style {
+        Style::Partition => Ok(Vec::new()),
+        Style::BlueGreen => autoscaler::release(reference, namespace, view),
+        Style::Canary => canary::removals(release, &reference.name, view),
+    }
+}

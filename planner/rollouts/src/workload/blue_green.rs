@@ -1,0 +1,182 @@
+//! Releases for which the workload grows to a second set of Pods. New Pods never count as available, so none takes the
+//! place of an old one until the release ends.
+
+use api::annotations::ORIGINAL_DEPLOYMENT_STRATEGY;
+use api::kinds::rollout::WorkloadRef;
+use api::kinds::shared::IntOrString;
+use api::labels::{POD_TEMPLATE_HASH, STABLE_REVISION};
+use serde_json::{Value, json};
+use values::percent::{Rounding, scaled};
+
+use super::batch::Batch;
+use super::draft::{Draft, json_annotation, set, value};
+use super::task::{End, Task};
+use super::{Workload, WorkloadKind, autoscaler};
+use crate::deployment::replica_sets;
+use crate::object::{Object as _, ObjectName};
+use crate::view::Unread;
+use crate::write::Write;
+
+/// No Pod has ever been ready for so many seconds.
+const NEVER_AVAILABLE: i32 = i32::MAX - 1;
+/// Longer than that, as Kubernetes wants it.
+const NEVER_LATE: i32 = i32::MAX;
+const MIN_READY: [&str; 2] = ["spec", "minReadySeconds"];
+const DEADLINE: [&str; 2] = ["spec", "progressDeadlineSeconds"];
+
+/// The members of a kind that say how it updates.
+struct Fields {
+    kind: &'static [&'static str],
+    max_surge: &'static [&'static str],
+    max_unavailable: &'static [&'static str],
+    paused: &'static [&'static str],
+}
+
+const DEPLOYMENT: Fields = Fields {
+    kind: &["spec", "strategy", "type"],
+    max_surge: &["spec", "strategy", "rollingUpdate", "maxSurge"],
+    max_unavailable: &["spec", "strategy", "rollingUpdate", "maxUnavailable"],
+    paused: &["spec", "paused"],
+};
+
+const CLONE_SET: Fields = Fields {
+    kind: &["spec", "updateStrategy", "type"],
+    max_surge: &["spec", "updateStrategy", "maxSurge"],
+    max_unavailable: &["spec", "updateStrategy", "maxUnavailable"],
+    paused: &["spec", "updateStrategy", "paused"],
+};
+
+const CLONE_SET_PARTITION: [&str; 3] = ["spec", "updateStrategy", "partition"];
+
+impl Fields {
+    /// The settings that a release changes: what they are called where they are saved, and where they are.
+    fn settings(&self) -> [(&'static str, &'static [&'static str]); 4] {
+        [
+            ("maxSurge", self.max_surge),
+            ("maxUnavailable", self.max_unavailable),
+            ("minReadySeconds", &MIN_READY),
+            ("progressDeadlineSeconds", &DEADLINE),
+        ]
+    }
+}
+
+fn fields(workload: &Workload) -> &'static Fields {
+    if workload.kind == WorkloadKind::CloneSet { &CLONE_SET } else { &DEPLOYMENT }
+}
+
+fn reference(workload: &Workload) -> WorkloadRef {
+    let ObjectName { api_version, kind, name, .. } = workload.name.clone();
+    WorkloadRef { api_version, kind, name }
+}
+
+/// Holds the workload: saves its settings, and lets no new Pod count as available.
+pub(super) fn hold(task: &mut Task<'_>) -> Result<(), Unread> {
+    let workload = task.workload;
+    let fields = fields(workload);
+    task.writes.extend(autoscaler::hold(&reference(workload), &workload.name.namespace, task.view)?);
+    let draft = &mut task.draft;
+    let has_deadline = !value(draft.object(), &DEADLINE).is_null();
+    if draft.object().annotation(ORIGINAL_DEPLOYMENT_STRATEGY).is_none() {
+        draft.annotate(ORIGINAL_DEPLOYMENT_STRATEGY, settings(draft.object(), fields).to_string());
+    }
+    draft.set(&MIN_READY, NEVER_AVAILABLE);
+    draft.set(fields.max_surge, 1);
+    draft.set(fields.max_unavailable, 0);
+    if workload.kind == WorkloadKind::Deployment {
+        draft.set(fields.kind, "RollingUpdate");
+        task.writes.extend(hold_stable_set(workload, task)?);
+    }
+    // A CloneSet without a deadline stays without one.
+    if has_deadline || workload.kind == WorkloadKind::Deployment {
+        task.draft.set(&DEADLINE, NEVER_LATE);
+    }
+    if workload.kind == WorkloadKind::CloneSet {
+        task.draft.resume(fields.paused);
+    }
+    Ok(())
+}
+
+/// The settings of a workload that a release changes, those that are set.
+fn settings(object: &Value, fields: &Fields) -> Value {
+    let mut settings = json!({});
+    for (name, path) in fields.settings() {
+        let value = value(object, path);
+        if !value.is_null() {
+            set(&mut settings, &[name], value);
+        }
+    }
+    // OpenKruise does not know this one; it has only Deployments that roll.
+    if value(object, fields.kind) == "Recreate" {
+        set(&mut settings, &["type"], "Recreate".into());
+    }
+    settings
+}
+
+/// After a rollback the old ReplicaSet is the new one, whose Pods must not count as available at once either.
+fn hold_stable_set(workload: &Workload, task: &Task<'_>) -> Result<Option<Write>, Unread> {
+    let sets = replica_sets(&workload.object, task.view)?;
+    let is_stable = |set: &&Value| set.label(POD_TEMPLATE_HASH) == Some(&*workload.stable_revision);
+    let held = Some(i64::from(NEVER_AVAILABLE));
+    let stable = sets.into_iter().find(is_stable).filter(|set| set.number("/spec/minReadySeconds") != held);
+    Ok(stable.map(|set| {
+        let name = ObjectName::new("apps/v1", "ReplicaSet", &workload.name.namespace, set.name());
+        Write::patch(&name, set, json!({"spec": {"minReadySeconds": NEVER_AVAILABLE}}))
+    }))
+}
+
+/// Lets the workload grow by the size of a batch; never shrinks it.
+pub(super) fn open(task: &mut Task<'_>, batch: &Batch<'_>) {
+    let fields = fields(task.workload);
+    let present: Option<IntOrString> =
+        serde_json::from_value(value(task.draft.object(), fields.max_surge)).ok();
+    let count = |size: &IntOrString| scaled(size, task.workload.replicas, Rounding::Up).unwrap_or(0);
+    if present.as_ref().map_or(0, count) < count(batch.size) {
+        task.draft.set(fields.max_surge, json!(batch.size));
+    }
+    task.draft.resume(fields.paused);
+    if task.workload.kind == WorkloadKind::CloneSet {
+        task.draft.set(&CLONE_SET_PARTITION, Value::Null);
+    }
+}
+
+/// Gives the workload its settings back, waits until it has rolled, and lets its autoscaler act again.
+pub(super) fn end(task: &mut Task<'_>, end: End) -> Result<Option<String>, Unread> {
+    let workload = task.workload;
+    if end == End::Continue {
+        return Ok(None);
+    }
+    let fields = fields(workload);
+    restore(&mut task.draft, fields);
+    task.draft.resume(fields.paused);
+    task.draft.remove_label(STABLE_REVISION);
+    if workload.kind == WorkloadKind::CloneSet {
+        task.draft.set(&CLONE_SET_PARTITION, Value::Null);
+    }
+    let Workload { replicas, updated_replicas, updated_ready_replicas, .. } = *workload;
+    let is_rolled = updated_replicas >= replicas
+        && updated_replicas == workload.status_replicas
+        && updated_ready_replicas >= replicas;
+    if task.is_pending() || !workload.is_observed() || !is_rolled {
+        let ObjectName { kind, name, .. } = &workload.name;
+        let pods =
+            format!("{updated_replicas} of {replicas} pods new, {updated_ready_replicas} of these ready");
+        return Ok(Some(format!("{kind} `{name}` rolls: {pods}")));
+    }
+    task.writes.extend(autoscaler::release(&reference(workload), &workload.name.namespace, task.view)?);
+    Ok(None)
+}
+
+fn restore(draft: &mut Draft<'_>, fields: &Fields) {
+    if draft.object().annotation(ORIGINAL_DEPLOYMENT_STRATEGY).is_none() {
+        return;
+    }
+    let settings = json_annotation(draft.object(), ORIGINAL_DEPLOYMENT_STRATEGY);
+    for (name, path) in fields.settings() {
+        draft.set(path, value(&settings, &[name]));
+    }
+    if settings.text("/type") == "Recreate" {
+        draft.set(fields.kind, "Recreate");
+        draft.set(&["spec", "strategy", "rollingUpdate"], Value::Null);
+    }
+    draft.remove_annotation(ORIGINAL_DEPLOYMENT_STRATEGY);
+}

@@ -1,0 +1,26 @@
+//! ControllerRevisions of a DaemonSet.
+
+use kinds::workload::status::selector_text;
+use serde_json::Value;
+
+use crate::object::Object as _;
+use crate::view::{ListName, Unread, View};
+
+/// The ControllerRevisions that a workload manages, the oldest first.
+///
+/// # Errors
+/// They have not been read.
+pub fn controller_revisions<'v>(workload: &Value, view: &'v View) -> Result<Vec<&'v Value>, Unread> {
+    let selector = workload.pointer("/spec/selector").cloned().unwrap_or_default();
+    let listed = view.list(&ListName {
+        api_version: "apps/v1".to_owned(),
+        kind: "ControllerRevision".to_owned(),
+        namespace: workload.text("/metadata/namespace").to_owned(),
+        selector: selector_text(&serde_json::from_value(selector).unwrap_or_default()),
+    })?;
+    let owner = Some(workload.uid());
+    let mut revisions: Vec<&Value> =
+        listed.iter().filter(|revision| revision.controller() == owner).collect();
+    revisions.sort_by_key(|revision| revision.number("/revision").unwrap_or(0));
+    Ok(revisions)
+}

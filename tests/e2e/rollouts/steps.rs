@@ -1,0 +1,95 @@
+//! The steps of releases without traffic.
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::*;
+
+fn clone_set(shop: &Shop) -> Object {
+    web(shop, "apps.kruise.io/v1alpha1", "CloneSet").replicas(5)
+}
+
+fn shares(shares: &[&str]) -> Value {
+    let sizes: Vec<Value> = shares.iter().map(|share| json!(share)).collect();
+    json!({"canary": {"steps": steps(&sizes)}})
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn scenario_1_each_step_of_a_cloneset_follows_an_approval() {
+    let release = Release::open("ro-steps", clone_set, shares(&["20%", "60%", "100%"])).await;
+    let held = release.roll(NEW).await;
+    assert_eq!(held["spec"]["updateStrategy"]["partition"], "100%", "in the same write: {held:#}");
+    assert!(held["metadata"]["annotations"][IN_PROGRESSING].as_str().unwrap().contains("web"));
+    for (step, new) in [(1, 1), (2, 3)] {
+        release.paused(step).await;
+        assert_eq!(release.new_pods().await, new, "step {step}");
+        release.approve().await;
+    }
+    release.over("True").await;
+    release.settled(NEW).await;
+    let workload = release.workload().await;
+    let partition = &workload["spec"]["updateStrategy"]["partition"];
+    assert!(partition.is_null() || *partition == 0, "{partition}");
+    assert_eq!(workload["metadata"]["uid"], release.fleet.set.object["metadata"]["uid"]);
+    assert!(release.event("Progressing").await.contains("canary pods with new versions done"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn scenario_2_a_step_with_a_duration_passes_when_it_is_over() {
+    const PAUSE: i64 = 4;
+    let steps = json!([{"replicas": 1, "pause": {"duration": PAUSE}}, {"replicas": 2}]);
+    let release = Release::open("ro-pause", clone_set, json!({"canary": {"steps": steps}})).await;
+    release.roll(NEW).await;
+    let time = |status: &Value| -> Timestamp { status["lastUpdateTime"].as_str().unwrap().parse().unwrap() };
+    let ready = time(&release.paused(1).await);
+    let begun = release
+        .reaches("the second step to begin", |status| status[release.block]["currentStepIndex"] == 2)
+        .await;
+    let waited = time(&begun["status"][release.block]).duration_since(ready);
+    // Times have whole seconds.
+    assert!(waited >= SignedDuration::from_secs(PAUSE - 1), "{waited}");
+    release.paused(2).await;
+    assert_eq!(release.new_pods().await, 2);
+    release.approve().await;
+    release.over("True").await;
+    release.settled(NEW).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn scenario_3_a_release_jumps_to_the_step_that_somebody_chooses() {
+    let release = Release::open("ro-jump", clone_set, shares(&["20%", "40%", "60%", "80%", "100%"])).await;
+    release.roll(NEW).await;
+    release.paused(1).await;
+    release.approve().await;
+    release.paused(2).await;
+    release.rollout.patch_status(&json!({"canaryStatus": {"nextStepIndex": 4}})).await;
+    release.paused(4).await;
+    assert_eq!(release.new_pods().await, 4);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn scenario_13_a_rollout_that_is_deleted_lets_the_workload_go_on() {
+    let set = |shop: &Shop| web(shop, "apps.kruise.io/v1beta1", "CloneSet").replicas(5);
+    let original = json!({"hosts": ["web"], "http": [{"route": [{"destination": {"host": "web"}}]}]});
+    let routing = json!([{"service": "web", "gracePeriodSeconds": 1, "customNetworkRefs": [
+        {"apiVersion": "networking.istio.io/v1beta1", "kind": "VirtualService", "name": "web"}]}]);
+    let strategy = json!({"canary": {"trafficRoutings": routing,
+        "steps": [{"replicas": "20%", "traffic": "20%"}, {"replicas": "100%"}]}});
+    let release = Release::open("ro-deleted", set, strategy).await;
+    let service = release.with(traffic::service()).await;
+    let route =
+        object("networking.istio.io/v1beta1", "VirtualService", "web").with("/spec", original.clone());
+    let route = release.with(route).await;
+
+    release.roll(NEW).await;
+    release.paused(1).await;
+    assert_eq!(release.new_pods().await, 1);
+    let routed = route.get().await.1;
+    assert_eq!(traffic::weights(&routed["spec"]["http"][0]["route"], "/destination/host"), traffic::twenty());
+    release.rollout.deleted().await;
+    release.rollout.gone().await;
+    release.left().await;
+    release.settled(NEW).await;
+    assert_eq!(route.get().await.1["spec"], original);
+    assert_eq!(service.get().await.1["spec"]["selector"], json!({"app": "web"}));
+    release.object("v1", "Service", "web-canary").gone().await;
+}
