@@ -1,6 +1,5 @@
 //! Whole releases, in a world that plays the API server and the controllers of Kubernetes and OpenKruise in few lines.
 
-mod histories;
 mod kills;
 mod pods;
 mod scenarios;

@@ -36,54 +36,36 @@ impl World {
         let replicas = i32::try_from(spec["replicas"].as_i64().unwrap()).unwrap();
         let hash = hash_of(&spec["template"]);
         let labels = json!({POD_TEMPLATE_HASH: hash, "controller-revision-hash": format!("web-{hash}")});
+        let is_new = |pod: &Value| pod.label(POD_TEMPLATE_HASH) == Some(&hash);
         let kept = partition(share(&strategy["partition"]).as_ref(), replicas);
+        let is_paused = strategy["paused"] == true;
         let surge = share(&strategy["maxSurge"])
             .and_then(|surge| scaled(&surge, replicas, Rounding::Up))
             .unwrap_or(0);
         let is_growing = surge > 0 && strategy["maxUnavailable"] == 0;
-        let count = |number: i32| usize::try_from(number.max(0)).unwrap();
-        let (wanted, size) = (count(replicas - kept), count(replicas));
+        let mut room = usize::try_from(replicas + if is_growing { surge } else { 0 }).unwrap();
         let pods = self.pods_of(cloneset.uid());
-        let (new, old): (Vec<&Value>, Vec<&Value>) =
-            pods.iter().partition(|pod| pod.label(POD_TEMPLATE_HASH) == Some(&hash));
-        let mut gone = 0;
-        if strategy["paused"] != true {
+        let (new, old): (Vec<&Value>, Vec<&Value>) = pods.iter().partition(|pod| is_new(pod));
+        let wanted = usize::try_from(replicas - kept).unwrap();
+        if pods.is_empty() {
+            (0..replicas).for_each(|_| self.create_pod(cloneset, &spec["template"], &labels));
+        } else if !is_paused && is_growing {
             let serving =
                 new.iter().filter(|pod| is_available(pod, spec["minReadySeconds"].as_i64())).count();
-            let due = if is_growing {
-                (old.len() + serving).saturating_sub(size)
-            } else {
-                wanted.saturating_sub(new.len())
-            };
-            gone = old.iter().take(due.min(old.len())).map(|pod| self.delete_pod(pod)).count();
-            let room = count(replicas + if is_growing && gone < old.len() { surge } else { 0 });
-            let room = room.saturating_sub(pods.len() - gone);
-            let made = wanted.saturating_sub(new.len()).min(room);
-            (0..made).for_each(|_| self.create_pod(cloneset, &spec["template"], &labels));
-        }
-        let present = self.pods_of(cloneset.uid()).len();
-        for _ in present..size {
-            match old.get(gone) {
-                Some(model) => {
-                    let mut labels = model["metadata"]["labels"].clone();
-                    labels
-                        .as_object_mut()
-                        .unwrap()
-                        .retain(|label, _| !label.starts_with("rollouts.kruise.io/"));
-                    let template = json!({"metadata": {"labels": labels}, "spec": model["spec"]});
-                    self.create_pod(cloneset, &template, &json!({}));
-                }
-                None => self.create_pod(cloneset, &spec["template"], &labels),
+            for pod in old.iter().take(serving.min(wanted)) {
+                self.delete_pod(pod);
             }
-        }
-        if !is_growing {
-            let all: Vec<Value> = self.pods_of(cloneset.uid());
-            let excess = all.len().saturating_sub(size);
-            let (new, old): (Vec<&Value>, Vec<&Value>) =
-                all.iter().partition(|pod| pod.label(POD_TEMPLATE_HASH) == Some(&hash));
-            let spare_new = new.len().saturating_sub(wanted);
-            let first = new.iter().take(spare_new).chain(&old).chain(new.iter().skip(spare_new));
-            first.take(excess).for_each(|pod| self.delete_pod(pod));
+            room -= pods.len().min(room);
+            let missing = wanted.saturating_sub(new.len());
+            (0..missing.min(room)).for_each(|_| self.create_pod(cloneset, &spec["template"], &labels));
+        } else if !is_paused {
+            let excess = pods.len().saturating_sub(room);
+            for pod in old.iter().take(wanted.saturating_sub(new.len()).max(excess)) {
+                self.delete_pod(pod);
+                if self.pods_of(cloneset.uid()).len() < room {
+                    self.create_pod(cloneset, &spec["template"], &labels);
+                }
+            }
         }
         self.report_cloneset(cloneset, &hash);
     }
@@ -112,16 +94,12 @@ impl World {
     }
 
     fn roll_deployment(&mut self, deployment: &Value) {
+        if deployment["spec"]["paused"] == true || deployment.is_deleting() {
+            return;
+        }
         let spec = &deployment["spec"];
         let replicas = spec["replicas"].as_i64().unwrap();
         let sets = self.replica_sets(deployment);
-        if spec["paused"] == true || deployment.is_deleting() {
-            let mut active = sets.iter().filter(|set| set["spec"]["replicas"] != 0);
-            if let (Some(only), None) = (active.next(), active.next()) {
-                self.resize(only, replicas, only.number("/spec/minReadySeconds"));
-            }
-            return;
-        }
         let new = match sets.iter().find(|set| same_template(deployment, set)) {
             Some(new) => new.clone(),
             None => self.create_replica_set(deployment, if sets.is_empty() { replicas } else { 0 }),
@@ -134,7 +112,7 @@ impl World {
         let surge =
             scaled(&surge.unwrap_or(IntOrString::Int(1)), i32::try_from(replicas).unwrap(), Rounding::Up);
         let room = (replicas + i64::from(surge.unwrap()) - old - size(&new)).max(0);
-        let grown = (size(&new) + room).min(replicas);
+        let grown = (size(&new) + room).min(replicas).max(size(&new));
         let mut spare = (old + available(&new) - replicas).max(0);
         self.resize(&new, grown, deployment["spec"]["minReadySeconds"].as_i64());
         for set in olds {

@@ -44,8 +44,6 @@ pub(super) struct World {
     versions: u64,
     /// When the status of the Rollout was last written.
     written: Timestamp,
-    /// How soon some controller wants to look again.
-    again: Option<Duration>,
 }
 
 /// The name of an object of a kind.
@@ -88,7 +86,6 @@ impl World {
             gates: FeatureGates::parse("Rollouts=true", "").unwrap(),
             versions: 0,
             written: Timestamp::UNIX_EPOCH,
-            again: None,
         };
         world.create(json!({
             "apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration",
@@ -289,7 +286,6 @@ impl World {
 
     /// Carries out the plan for an object.
     fn execute<S: Serialize + PartialEq>(&mut self, name: &ObjectName, plan: Plan<S>, before: &S) {
-        self.look_again(plan.again);
         for write in &plan.writes {
             if !self.carry_out(write) {
                 return;
@@ -306,10 +302,6 @@ impl World {
         }
     }
 
-    fn look_again(&mut self, again: Option<Duration>) {
-        self.again = self.again.into_iter().chain(again).min();
-    }
-
     /// Every controller of ours looks at its objects once. Returns how many writes that made.
     pub(super) fn reconcile(&mut self) -> usize {
         let calls = self.calls;
@@ -322,7 +314,6 @@ impl World {
             let is_urgent = crate::rollout::is_urgent(&rollout.status, &plan.status);
             if !is_urgent && self.now.duration_since(self.written).as_secs() < 5 {
                 plan.status = rollout.status.clone();
-                self.look_again(Some(Duration::ZERO));
             }
             if plan.status != rollout.status {
                 self.written = self.now;
@@ -354,19 +345,12 @@ impl World {
         crate::rollout::Settings { gates: self.gates.clone(), namespace: "kutter".to_owned() }
     }
 
-    /// All controllers work for a while: each second, or when one wants to look again where nothing changes.
-    pub(super) fn run(&mut self, seconds: i64) {
-        let mut left = seconds;
-        while left > 0 {
-            let (before, armed) = (self.versions, self.killed_at);
-            self.again = None;
+    /// All controllers work for a while: a second each time.
+    pub(super) fn run(&mut self, seconds: u32) {
+        for _ in 0..seconds {
             self.reconcile();
             self.work();
-            let rests = self.versions == before && self.killed_at == armed;
-            let again = self.again.map_or(left, |again| i64::try_from(again.as_secs()).unwrap() + 1);
-            let passed = if rests { again.clamp(1, left) } else { 1 };
-            self.pass(passed);
-            left -= passed;
+            self.pass(1);
         }
     }
 
