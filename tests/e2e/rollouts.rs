@@ -1,7 +1,6 @@
 //! Releases on a real API server with Kubernetes' own controllers (docs/behaviour/rollouts.md#the-controller).
 
 mod deployment;
-mod restart;
 mod steps;
 mod traffic;
 
