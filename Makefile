@@ -7,7 +7,7 @@ target := $(or $(CARGO_TARGET_DIR),target)/$(host)
 # Not target/demo, where Cargo puts what it builds by the profile of that name.
 demo_directory ?= $(CURDIR)/target/demo-cluster
 
-.PHONY: help demo demo-down test test-versions test-upgrade lint check format generate image release bench bench-admission bench-sidecarset bench-cloneset bench-statefulset bench-daemonset bench-uniteddeployment bench-budget bench-node bench-scale fuzz histories chaos
+.PHONY: help demo demo-down test test-versions test-upgrade lint check format generate image release bench bench-admission bench-sidecarset bench-cloneset bench-statefulset bench-daemonset bench-uniteddeployment bench-budget bench-rollout bench-node bench-scale fuzz histories chaos
 
 help: ## This list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 18
@@ -51,7 +51,7 @@ image: ## The container image as an OCI layout in target/image
 release: ## Everything that a release consists of, in target/release-VERSION: make release VERSION=1.2.3
 	./tools/release.sh $(VERSION)
 
-bench: bench-admission bench-sidecarset bench-cloneset bench-statefulset bench-daemonset bench-uniteddeployment bench-budget bench-node bench-scale ## All benches
+bench: bench-admission bench-sidecarset bench-cloneset bench-statefulset bench-daemonset bench-uniteddeployment bench-budget bench-rollout bench-node bench-scale ## All benches
 	cargo bench -p kutter-admission
 
 bench-admission: ## Load bench of the admission server; prints `figure NAME VALUE UNIT goal GOAL`
@@ -76,6 +76,9 @@ bench-budget: ## Cost of budgets and WorkloadSpreads in reviews and on fake node
 	./benches/admission.sh --only unbudgeted
 	./benches/controllers.sh budget
 	./benches/controllers.sh spread
+
+bench-rollout: ## Calls and CPU time of releases beside plain updates, and what Rollouts at rest cost
+	./benches/controllers.sh rollout
 
 bench-node: ## Cost of the agent of a node, and of handing images to 1,000 fake nodes; prints figures in the same form
 	./benches/controllers.sh node

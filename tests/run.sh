@@ -11,13 +11,17 @@ trap 'rm -rf "$results"' EXIT
 # Ctrl-C does not reach what runs in the background.
 trap 'trap - TERM; kill 0' INT TERM
 say() { printf '\n== %s\n' "$*"; }
-# phase NAME COMMAND...: runs a command and writes down how long it took.
+# stalled RESOURCE: for how many seconds everything on this machine has waited for it (Linux' pressure stall information).
+stalled() { sed -nE 's/^full .*total=([0-9]+)[0-9]{6}$/\1/p' "/proc/pressure/$1" 2>/dev/null | grep . || echo 0; }
+# phase NAME COMMAND...: runs a command; prints and writes down how long it took.
 phase() {
-  local name=$1 start=$SECONDS
+  local name=$1 start=$SECONDS disk memory
+  disk=$(stalled io) memory=$(stalled memory)
   shift
   "$@"
   local status=$?
-  printf '%5d s  %s\n' $((SECONDS - start)) "$name" >>"$times"
+  printf '%5d s  %s (the disk held everything up for %d s, memory for %d s)\n' $((SECONDS - start)) "$name" \
+    $(($(stalled io) - disk)) $(($(stalled memory) - memory)) | tee -a "$times"
   return $status
 }
 

@@ -247,10 +247,10 @@ pub const DEPLOYMENT_EXTRA_STATUS: &str = "rollouts.kruise.io/deployment-extra-s
 /// On the workload of a blue-green release: JSON of its settings before the release.
 pub const ORIGINAL_DEPLOYMENT_STRATEGY: &str = "rollouts.kruise.io/original-deployment-strategy";
 
-/// On a DaemonSet of Kubernetes: the revision that its release brings.
+/// On a DaemonSet, of either group: JSON of `stable-revision` and `canary-revision` of its release.
 pub const DAEMONSET_REVISION: &str = "rollouts.kruise.io/daemonset-revision";
 
-/// On the same: JSON of how far its release is: `partition` (how many Pods to keep old) and `batch-revision`.
+/// On a DaemonSet of Kubernetes: JSON of how far its release is: `partition` (how many Pods to keep old) and `batch-revision`.
 pub const DAEMONSET_ADVANCED_CONTROL: &str = "rollouts.kruise.io/daemonset-advanced-control";
 
 /// On the same: the type of its update strategy before the release.
@@ -258,3 +258,20 @@ pub const DAEMONSET_ORIGINAL_UPDATE_STRATEGY: &str = "rollouts.kruise.io/daemons
 
 /// On a network object: JSON of its spec, labels and annotations before the release.
 pub const ORIGINAL_SPEC_CONFIGURATION: &str = "rollouts.kruise.io/original-spec-configuration";
+
+/// On a Rollout: after how many seconds without a further new Pod its release counts as stalled. Not known to OpenKruise.
+pub const ROLLOUT_DEADLINE_SECONDS: &str = "kutter.io/rollout-deadline-seconds";
+
+/// On a Rollout: after how many seconds without a further new Pod its release rolls itself back. Not known to OpenKruise.
+pub const ROLLBACK_AFTER_SECONDS: &str = "kutter.io/rollback-after-seconds";
+
+/// On a Rollout: the share of the new Pods, such as `20%`, of which more must fail before its release rolls itself back.
+/// Not known to OpenKruise.
+pub const ROLLBACK_FAILURE_SHARE: &str = "kutter.io/rollback-failure-share";
+
+/// On a network object: a JSON object from each Rollout or TrafficRouting that has changed it to what it was made of it.
+/// Not known to OpenKruise.
+pub const RELEASED_NETWORK: &str = "kutter.io/released-network";
+
+/// On a HorizontalPodAutoscaler that a release holds: JSON of its `spec.behavior` before. Not known to OpenKruise.
+pub const BEHAVIOR_BEFORE_RELEASE: &str = "kutter.io/behavior-before-release";

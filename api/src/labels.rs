@@ -99,7 +99,7 @@ pub const ROLLOUT_ID: &str = "rollouts.kruise.io/rollout-id";
 /// On a Pod: the number of the batch that brought it, from 1.
 pub const ROLLOUT_BATCH_ID: &str = "rollouts.kruise.io/rollout-batch-id";
 
-/// On a Pod: `true` where it had the wanted version already when a rollback in batches began.
+/// On a Pod that had the wanted version already when a rollback in batches began: the identity of that release.
 pub const NO_NEED_UPDATE: &str = "rollouts.kruise.io/no-need-update";
 
 /// On a Deployment of a Rollout: the [`POD_TEMPLATE_HASH`] of the version before the release.

@@ -14,6 +14,7 @@ mod budget;
 mod cloneset;
 mod daemonset;
 mod node;
+mod release;
 mod rollout;
 mod sidecarset;
 mod spread;
@@ -36,6 +37,12 @@ struct Arguments {
     /// Numbers of Pods, from small to large
     #[arg(long, value_delimiter = ',')]
     pods: Vec<usize>,
+    /// Rollouts that rest
+    #[arg(long, default_value_t = 500)]
+    rollouts: usize,
+    /// Seconds for which they rest
+    #[arg(long, default_value_t = 60)]
+    rest: u64,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -54,12 +61,14 @@ enum Controller {
     Uniteddeployment,
     /// Pods are placed by a WorkloadSpread
     Spread,
+    /// Workloads are released by Rollouts in steps; many Rollouts rest
+    Rollout,
     /// The agent of a node rests beside Pods, and images are handed out
     Node,
 }
 
 fn main() {
-    let Arguments { controller, kutter, pods } = Arguments::parse();
+    let Arguments { controller, kutter, pods, rollouts, rest } = Arguments::parse();
     kit::install_crypto_provider();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
@@ -73,6 +82,7 @@ fn main() {
             Controller::Budget => budget::measure(&stand, &sizes(&[10_000])).await,
             Controller::Uniteddeployment => united::measure(&stand, &sizes(&[3_000])).await,
             Controller::Spread => spread::measure(&stand, &sizes(&[500, 2_000])).await,
+            Controller::Rollout => release::measure(&stand, &sizes(&[100]), rollouts, rest).await,
             Controller::Node => node::measure(&stand, &sizes(&[100, 250])).await,
         }
     });

@@ -195,7 +195,7 @@ async fn report_heartbeats(stand: &Stand, program: &Program, subject: &Subject, 
 }
 
 /// Whether the API server refused a call, as after a change by others.
-fn is_refused(call: &Value) -> bool {
+pub(crate) fn is_refused(call: &Value) -> bool {
     call["responseStatus"]["code"].as_u64().is_some_and(|code| code >= 400)
 }
 

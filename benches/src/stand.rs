@@ -119,10 +119,15 @@ impl Stand {
         self.audited.calls("kruise-manager\"")
     }
 
-    /// What admission and the controllers asked so far.
+    /// What admission and the controllers asked so far, in turn.
+    pub fn calls_of_all(&self) -> Vec<Value> {
+        self.audited.calls("kruise-manager")
+    }
+
+    /// [`calls_of_all`](Self::calls_of_all), counted.
     pub fn all_calls(&self) -> Calls {
         let mut calls = Calls::new();
-        for event in self.audited.calls("kruise-manager") {
+        for event in self.calls_of_all() {
             *calls.entry(Call::of(&event)).or_default() += 1;
         }
         calls

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use admission::registration::{
     CHOICES_KEY, Configuration, ConfigurationKind, Definition, Owner, RegistrationError,
 };
+use api::ROLLOUTS_GROUP;
 use api::features::{Feature, FeatureGates};
 use cluster::ApiError;
 use cluster::events::{about, about_in};
@@ -65,7 +66,7 @@ impl Objects {
     pub(crate) async fn configurations(
         &self,
     ) -> Result<Vec<(ConfigurationKind, Option<Configuration>)>, ObjectError> {
-        let has_rollouts = self.definitions.keys().any(|name| is_of_rollouts(name));
+        let has_rollouts = self.definitions.keys().any(|name| is_of_group(name, ROLLOUTS_GROUP));
         let read = ConfigurationKind::ALL.map(|kind| async move {
             let is_published = kind.is_published(&self.gates);
             if !is_published && !has_rollouts {
@@ -107,7 +108,7 @@ impl Objects {
         let read = try_join_all(missing.map(|(name, version)| async move {
             let text = this.get(DEFINITIONS.kind, name, &DEFINITIONS.all().name(name)).await?;
             let definition = text.as_deref().map(Definition::parse).transpose()?;
-            let is_published = !is_of_rollouts(name) || this.gates.enabled(Feature::Rollouts);
+            let is_published = !is_of_group(name, ROLLOUTS_GROUP) || this.gates.enabled(Feature::Rollouts);
             let publishes = definition.filter(|definition| is_published && definition.converts());
             Ok::<_, ObjectError>((name.clone(), (version.clone(), publishes)))
         }))
@@ -174,9 +175,9 @@ impl Objects {
     }
 }
 
-/// Whether a definition is of a kind that belongs to Rollouts.
-fn is_of_rollouts(definition: &str) -> bool {
-    definition.strip_suffix(api::ROLLOUTS_GROUP).is_some_and(|plural| plural.ends_with('.'))
+/// Whether a definition is of a kind of this group.
+pub(crate) fn is_of_group(definition: &str, group: &str) -> bool {
+    definition.strip_suffix(group).is_some_and(|plural| plural.ends_with('.'))
 }
 
 /// False where the object changed, appeared or went since it was read.

@@ -17,7 +17,7 @@ use kube::{Api, Client};
 use tokio::sync::mpsc::UnboundedSender;
 use values::segment::without_segments;
 
-use crate::objects::resource;
+use crate::objects::{is_of_group, resource};
 use crate::settings::{CertificateSettings, Mode};
 
 /// An object and its resourceVersion.
@@ -144,5 +144,5 @@ impl Sink for Definitions {
 
 fn is_ours(definition: &str) -> bool {
     let mut groups = [api::APPS_GROUP, api::POLICY_GROUP, api::ROLLOUTS_GROUP].into_iter();
-    groups.any(|group| definition.strip_suffix(group).is_some_and(|plural| plural.ends_with('.')))
+    groups.any(|group| is_of_group(definition, group))
 }

@@ -1,13 +1,15 @@
 //! Leads a watch to where its objects are kept.
 
 use futures::StreamExt;
-use kube::runtime::watcher::{Config, Error, Event};
+use kube::runtime::utils::Backoff;
+use kube::runtime::watcher::{Config, DefaultBackoff, Error, Event};
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client};
 use tracing::warn;
 
 use crate::resource::Resource;
 use crate::watch_failures::WatchFailures;
+use crate::watch_pauses::ShortPauses;
 use crate::watched::WatchedObject;
 
 /// Objects per page of a list: each page is dropped as soon as it is taken in. Small, since the memory is used
@@ -34,9 +36,19 @@ pub trait Sink: Sync {
 
 /// Leads the watch of `api` to `sink`. Never returns.
 pub async fn follow(api: Api<WatchedObject>, config: Config, sink: &impl Sink) {
+    follow_pausing(ShortPauses::default(), api, config, sink).await;
+}
+
+/// [`follow`] for the agents of nodes, with pauses that grow to half a minute or more: there are thousands of them, which
+/// an API server that comes back would not bear at once. Never returns.
+pub async fn follow_patiently(api: Api<WatchedObject>, config: Config, sink: &impl Sink) {
+    follow_pausing(DefaultBackoff::default(), api, config, sink).await;
+}
+
+async fn follow_pausing(pauses: impl Backoff, api: Api<WatchedObject>, config: Config, sink: &impl Sink) {
     let what = api.resource_url().to_owned();
     let mut failures = WatchFailures::default();
-    let mut events = watcher(api, config.page_size(PAGE)).default_backoff().boxed();
+    let mut events = watcher(api, config.page_size(PAGE)).backoff(pauses).boxed();
     while let Some(event) = events.next().await {
         if !matches!(event, Ok(Event::Init) | Err(_)) {
             failures.succeeded();

@@ -33,6 +33,7 @@ pub mod resource;
 pub mod store;
 pub mod triggers;
 pub mod watch_failures;
+pub mod watch_pauses;
 pub mod watched;
 pub mod write;
 

@@ -315,7 +315,8 @@ fn start(context: &Context) -> JoinSet<()> {
     if context.settings.gates.enabled(Feature::ResourceDistributionGate) {
         tasks.spawn(resourcedistribution::run(context.clone()));
     }
-    tasks.spawn(storage_version::run(context.client.clone()));
+    let with_rollouts = context.settings.gates.enabled(Feature::Rollouts);
+    tasks.spawn(storage_version::run(context.client.clone(), with_rollouts));
     tasks
 }
 

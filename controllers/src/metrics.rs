@@ -4,6 +4,8 @@ use cluster::cache_sizes::CacheSizes;
 use cluster::queue::QueueMetrics;
 use prometheus::{IntGauge, IntGaugeVec, Opts, Registry};
 
+use crate::rollouts::Measures;
+
 /// How the Pods of SidecarSets are counted.
 const SIDECAR_SET_STATES: [&str; 3] = ["matched", "injected", "missed"];
 
@@ -17,6 +19,8 @@ pub struct Metrics {
     /// What is counted of the queues.
     pub queues: QueueMetrics,
     sidecar_set_pods: IntGaugeVec,
+    /// What is counted of releases.
+    pub(crate) rollouts: Measures,
 }
 
 impl Metrics {
@@ -41,6 +45,7 @@ impl Metrics {
                 ),
                 &["sidecarset", "state"],
             )?,
+            rollouts: Measures::register(registry)?,
         };
         registry.register(Box::new(metrics.leader.clone()))?;
         registry.register(Box::new(metrics.leader_status.clone()))?;

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use api::crds;
+use api::{ROLLOUTS_GROUP, crds};
 use cluster::list::{List, query};
 use cluster::resource::{DEFINITIONS, Resource};
 use cluster::write::{self, PatchKind};
@@ -79,9 +79,10 @@ struct ItemMetadata {
     namespace: String,
 }
 
-/// Looks at all CRDs of ours now and then.
-pub async fn run(client: Client) {
-    join_all(crds::ALL.iter().map(|definition| keep(&client, definition))).await;
+/// Looks at all CRDs of ours now and then; at those of Rollouts where their gate is on.
+pub async fn run(client: Client, with_rollouts: bool) {
+    let definitions = crds::every().filter(|definition| with_rollouts || definition.group != ROLLOUTS_GROUP);
+    join_all(definitions.map(|definition| keep(&client, definition))).await;
 }
 
 /// Looks at one CRD now and then; the trouble of one kind is no matter of the others.

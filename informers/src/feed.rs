@@ -5,14 +5,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
 
 use admission::world::{Watched, World};
 use api::features::{Feature, FeatureGates};
 use api::kinds::{persistentpodstate, podprobemarker, rollout, workloadspread};
 use futures::stream::{BoxStream, SelectAll};
 use futures::{FutureExt, StreamExt};
-use kube::runtime::utils::Backoff;
 use kube::runtime::watcher::{self, Config};
 use kube::runtime::{WatchStreamExt, watcher as watch};
 use kube::{Api, Client};
@@ -23,6 +21,7 @@ use values::segment::without_segments;
 use crate::index::{CacheState, Index};
 use cluster::resource::{BUDGETS, CONFIG_MAPS, NAMESPACES, REVISIONS, Resource, STORAGE_CLASSES};
 use cluster::watch_failures::WatchFailures;
+use cluster::watch_pauses::ShortPauses;
 use cluster::watched::{Key, WatchedObject};
 
 /// Page size of lists: each page is dropped as soon as it is applied. Small, since the peak of the memory
@@ -106,7 +105,8 @@ pub async fn run(client: Client, install_namespace: &str, mut world: World, inde
     let mut events = SelectAll::<Events>::new();
     for kind in index.kinds() {
         let (api, config) = place(kind, &client, install_namespace);
-        events.push(watch(api, config).backoff(Retry::default()).map(move |event| (kind, event)).boxed());
+        let watched = watch(api, config).backoff(ShortPauses::default());
+        events.push(watched.map(move |event| (kind, event)).boxed());
     }
     let mut follower = Follower::default();
     while let Some((kind, event)) = events.next().await {
@@ -118,26 +118,6 @@ pub async fn run(client: Client, install_namespace: &str, mut world: World, inde
         for kind in follower.synced.drain(..) {
             index.set_cache_state(kind, CacheState::Synced);
         }
-    }
-}
-
-/// Pauses between attempts to list or watch. They stay short: a kind that appears must be known before
-/// long, since Pods are refused until then.
-#[derive(Default)]
-struct Retry(u32);
-
-impl Iterator for Retry {
-    type Item = Duration;
-
-    fn next(&mut self) -> Option<Duration> {
-        self.0 = self.0.saturating_add(1);
-        Some(Duration::from_millis(500).saturating_mul(self.0).min(Duration::from_secs(3)))
-    }
-}
-
-impl Backoff for Retry {
-    fn reset(&mut self) {
-        self.0 = 0;
     }
 }
 

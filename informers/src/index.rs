@@ -1,7 +1,7 @@
 //! What this process knows of the cluster: an immutable snapshot that is swapped as a whole.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use admission::world::{Watched, World};
@@ -12,9 +12,6 @@ use tokio::time::Instant;
 /// How long a list may fail inside our own conversion webhook before readiness stops waiting for it:
 /// the Service routes only to ready replicas, so waiting longer would wait for itself.
 pub const CONVERSION_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// How long an object may be announced that is not there yet: longer than it takes to store it, and to hear of it.
-const ANNOUNCED: Duration = Duration::from_secs(10);
 
 /// How far the cache of one kind is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,7 +34,6 @@ pub struct Index {
     world: ArcSwap<World>,
     caches: watch::Sender<BTreeMap<Watched, CacheState>>,
     published: watch::Sender<()>,
-    announced: Mutex<BTreeMap<(Watched, Box<str>), Instant>>,
 }
 
 impl Index {
@@ -50,7 +46,7 @@ impl Index {
     pub fn awaiting(world: World, kinds: impl IntoIterator<Item = Watched>) -> Self {
         let caches = kinds.into_iter().map(|kind| (kind, CacheState::Pending)).collect();
         let (caches, published) = (watch::Sender::new(caches), watch::Sender::new(()));
-        Self { world: ArcSwap::from_pointee(world), caches, published, announced: Mutex::default() }
+        Self { world: ArcSwap::from_pointee(world), caches, published }
     }
 
     /// The kinds whose caches it waits for.
@@ -94,24 +90,6 @@ impl Index {
         self.cache_state(kind) == CacheState::Synced
     }
 
-    /// Notes that an object of `kind` in `namespace` is about to be written: what is known of that namespace may soon be old.
-    pub fn announce(&self, kind: Watched, namespace: &str) {
-        // Held for single operations only, never over an await.
-        let mut announced = self.announced.lock().unwrap_or_else(PoisonError::into_inner);
-        announced.retain(|_, since| since.elapsed() < ANNOUNCED);
-        announced.insert((kind, namespace.into()), Instant::now());
-    }
-
-    /// Whether the objects of `kind` in `namespace` are known as they are: all were listed, and none was about to be written
-    /// a moment ago.
-    pub fn is_current(&self, kind: Watched, namespace: &str) -> bool {
-        let announced = self.announced.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_announced = !announced.is_empty()
-            && announced.get(&(kind, namespace.into())).is_some_and(|since| since.elapsed() < ANNOUNCED);
-        drop(announced);
-        !is_announced && self.can_answer(kind)
-    }
-
     /// What readiness still waits for; `None` when it waits for nothing (docs/behaviour/server.md#readiness).
     pub fn waiting_for(&self) -> Option<String> {
         self.caches.borrow().iter().find_map(|(kind, state)| match state {
@@ -137,20 +115,6 @@ mod tests {
         tokio::time::advance(CONVERSION_TIMEOUT).await;
         assert_eq!(index.waiting_for(), None);
         assert!(!index.can_answer(Watched::SidecarSet));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_namespace_is_not_current_for_some_time_after_an_announcement() {
-        let index = Index::fixed(World::new("kruise-system"));
-        assert!(index.is_current(Watched::Rollout, "shop"));
-        index.announce(Watched::Rollout, "shop");
-        let current = || ["shop", "bank"].map(|namespace| index.is_current(Watched::Rollout, namespace));
-        assert_eq!(current(), [false, true]);
-        assert!(index.is_current(Watched::WorkloadSpread, "shop"));
-        tokio::time::advance(ANNOUNCED).await;
-        assert_eq!(current(), [true, true]);
-        let pending = Index::awaiting(World::new("kruise-system"), [Watched::Rollout]);
-        assert!(!pending.is_current(Watched::Rollout, "shop"));
     }
 
     #[test]

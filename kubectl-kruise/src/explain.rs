@@ -82,7 +82,7 @@ enum Kind {
     /// Explain when an AdvancedCronJob runs next, and why the last tick was not run
     #[command(name = "advancedcronjob", visible_alias = "acj")]
     AdvancedCronJob(cron_job::CronJobArguments),
-    /// Explain how the Pods of a UnitedDeployment are divided, and which subsets have no room
+    /// Explain how the Pods of a UnitedDeployment are divided, and which subsets have no capacity
     #[command(name = "uniteddeployment", visible_alias = "ud")]
     UnitedDeployment(Target),
     /// Explain where the release of a Rollout stands, what it waits for, and what comes next

@@ -9,7 +9,7 @@ use std::time::Duration;
 use api::kinds::Object;
 use cluster::ApiError;
 use cluster::events::Allowance;
-use cluster::follow::{follow, readable};
+use cluster::follow::{follow_patiently, readable};
 use cluster::resource::Resource;
 use cluster::store::{Change, Identity, Store};
 use cluster::write::{PatchKind, patch};
@@ -81,7 +81,7 @@ where
                 kept.synced().await;
                 synced.store(true, Ordering::Relaxed);
             };
-            tokio::join!(follow(api, config, &sink), listed);
+            tokio::join!(follow_patiently(api, config, &sink), listed);
         };
         Self {
             client,

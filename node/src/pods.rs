@@ -1,6 +1,6 @@
 //! The Pods of the node: watched once for all that ask for them, and of each only what some rule reads.
 
-use cluster::follow::{follow, readable};
+use cluster::follow::{follow_patiently, readable};
 use cluster::resource::PODS;
 use cluster::store::{Identity, Store};
 use cluster::watched::Key;
@@ -28,5 +28,5 @@ pub(crate) fn key(pod: &ObservedPod) -> Key {
 pub async fn watch(client: Client, node: &str, pods: &Pods) {
     let config = Config::default().fields(&format!("spec.nodeName={node}"));
     let stored = pods.sifted(|object| readable(object, ObservedPod::read));
-    follow(Api::all_with(client, &PODS.api_resource()), config, &stored).await;
+    follow_patiently(Api::all_with(client, &PODS.api_resource()), config, &stored).await;
 }

@@ -13,7 +13,7 @@ use api::labels::{CRR_ACTIVE, CRR_NODE_NAME, CRR_POD_UID};
 use cluster::error::ErrorReason;
 use cluster::event_sender::event_sender;
 use cluster::events::{Recorder, about_in};
-use cluster::follow::{follow, readable};
+use cluster::follow::{follow_patiently, readable};
 use cluster::queue::{self, Next, QueueMetrics, QueueSettings, Reconciler};
 use cluster::resource::Resource;
 use cluster::store::{Identity, Store};
@@ -113,8 +113,10 @@ pub async fn run(recreate: Recreate) {
     });
     let changes = requests.subscribe();
     let stored = requests.sifted(|object| readable(object, |json| serde_json::from_str(json)));
+    let (api, config) =
+        (Api::all_with(client, &REQUESTS.api_resource()), Config::default().labels(&selector));
     tokio::join!(
-        follow(Api::all_with(client, &REQUESTS.api_resource()), Config::default().labels(&selector), &stored),
+        follow_patiently(api, config, &stored),
         forward(changes, keys, |change| change.states().last().map(|it| (pod_of(it), Duration::ZERO))),
         queue::serve(SETTINGS, (recorder, &queues), ready(()), due, agent, (event_sender, reported)),
     );

@@ -12,7 +12,8 @@ use crate::product;
 const CASCADING: &str =
     "featureGates=ResourcesDeletionProtection=true\\,DeletionProtectionForCRDCascadingGate=true";
 const EXTERNAL: &str = "featureGates=EnableExternalCerts=true";
-const ROLLOUTS: &str = "featureGates=Rollouts=true";
+/// The gate of Rollouts.
+pub(crate) const ROLLOUTS: &str = "featureGates=Rollouts=true";
 const NO_DAEMON: &str = "featureGates=KruiseDaemon=false";
 /// Values with which the claims below must hold.
 const COMBINATIONS: [&[&str]; 8] = [

@@ -28,6 +28,7 @@ pub struct Options {
     environment: Vec<(String, String)>,
     user: Option<String>,
     server: Option<String>,
+    port: Option<u16>,
 }
 
 impl Default for Options {
@@ -40,6 +41,7 @@ impl Default for Options {
             environment: Vec::new(),
             user: None,
             server: None,
+            port: None,
         }
     }
 }
@@ -78,6 +80,12 @@ impl Options {
     /// Reaches the API server at this address, where nobody asks who it is.
     pub fn server(mut self, url: &str) -> Self {
         self.server = Some(url.to_owned());
+        self
+    }
+
+    /// Listens for webhooks at this port, to which a Service leads already.
+    pub fn port(mut self, port: u16) -> Self {
+        self.port = Some(port);
         self
     }
 
@@ -200,7 +208,7 @@ impl Product {
     /// Starts a replica without waiting for anything.
     pub async fn start(server: &ApiServer, options: Options) -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let port = kit::api_server::free_port();
+        let port = options.port.unwrap_or_else(kit::api_server::free_port);
         let health = kit::api_server::free_port();
         let metrics = kit::api_server::free_port();
         let log = std::fs::File::create(directory.path().join("output.log")).unwrap();

@@ -1,8 +1,13 @@
 //! Releases on a real API server with Kubernetes' own controllers (docs/behaviour/rollouts.md#the-controller).
 
 mod deployment;
+mod kinds;
+mod requests;
+mod restart;
 mod steps;
+mod takeover;
 mod traffic;
+mod versions;
 
 use kit::builders::{Object, object, workload};
 use kit::fake_nodes;
@@ -11,11 +16,16 @@ use kit::{ApiServer, wait_for};
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
+use crate::chart;
 use crate::product::{self, Product};
 use crate::support::fleet::{Fleet, NEW, OLD, with_image};
 use crate::support::{Shop, Site, Stored, call, collection, create, in_use};
 
 const API_VERSION: &str = "rollouts.kruise.io/v1beta1";
+/// A third version, after [`OLD`] and [`NEW`].
+const NEWER: &str = "nginx:1.27";
+/// The label by which a test's own Nodes are known: others share the API server.
+const SITE: &str = "example.com/site";
 const IN_PROGRESSING: &str = "rollouts.kruise.io/in-progressing";
 const GATES: &str = "Rollouts=true,RolloutHistory=true";
 
@@ -30,7 +40,7 @@ async fn open(options: kit::Options) -> Site {
     let server = ApiServer::start(options).await;
     product::install(&server).await;
     define(&server).await;
-    let product = Product::serve(&server, product::Options::default().gates(GATES)).await;
+    let product = Product::serve(&server, settings()).await;
     in_use(&server).await;
     let shop = Shop::open_on(&server, "ro-asked").await;
     let without_steps = rollout(&shop, ("apps/v1", "Deployment"), &json!({"canary": {}})).build();
@@ -48,7 +58,14 @@ async fn open(options: kit::Options) -> Site {
     Site { server, product }
 }
 
-/// Installs the kinds of Rollouts, and kinds of others that lead traffic, as far as tests need them.
+/// The program with the rights that the chart gives it.
+fn settings() -> product::Options {
+    let user = format!("system:serviceaccount:{}:kruise-manager", product::NAMESPACE);
+    product::Options::default().gates(GATES).user(&user)
+}
+
+/// Installs the kinds of Rollouts and the rights of the program, and kinds of others that lead traffic, as far as tests
+/// need them.
 async fn define(server: &ApiServer) {
     let own = product::run(&["crds", "--rollouts"]).await.success();
     let foreign = [
@@ -56,7 +73,11 @@ async fn define(server: &ApiServer) {
         ("networking.istio.io", "v1beta1", "VirtualService"),
     ];
     let foreign = foreign.map(|(group, version, kind)| definition(group, version, kind).to_string());
-    let all = [&[own], &foreign[..]].concat().join("\n---\n");
+    let rights = ["Namespace", "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"];
+    let installed = chart::render(&[chart::ROLLOUTS]).into_iter();
+    let rights = installed.filter(|object| rights.contains(&object["kind"].as_str().unwrap()));
+    let rights: Vec<String> = rights.map(|object| object.to_string()).collect();
+    let all = [&[own], &foreign[..], &rights[..]].concat().join("\n---\n");
     server.kubectl_with_input(["apply", "--server-side", "-f", "-"], &all).await.success();
     server.wait_established().await;
 }
@@ -115,16 +136,18 @@ impl Release {
         set: impl FnOnce(&Shop) -> Object,
         strategy: Value,
     ) -> Self {
-        let nodes = fake_nodes::Options::nodes(2).binding_pods();
-        let fleet = Fleet::found(server, prefix, nodes, set).await;
-        fleet.complete().await;
+        let release = Self::begin(complete_fleet(server, prefix, set).await, strategy).await;
+        release.reaches("the Rollout to be healthy", |status| status["phase"] == "Healthy").await;
+        release
+    }
+
+    /// A Rollout that nobody has looked at yet.
+    async fn begin(fleet: Fleet, strategy: Value) -> Self {
         let text = |member: &str| fleet.set.object[member].as_str().unwrap().to_owned();
         let manifest = rollout(&fleet.shop, (&text("apiVersion"), &text("kind")), &strategy);
         let rollout = Stored::create(&fleet.shop.client, manifest).await;
         let block = if strategy["blueGreen"].is_null() { "canaryStatus" } else { "blueGreenStatus" };
-        let release = Self { fleet, rollout, block };
-        release.reaches("the Rollout to be healthy", |status| status["phase"] == "Healthy").await;
-        release
+        Self { fleet, rollout, block }
     }
 
     /// The Rollout, once its status is like that.
@@ -158,9 +181,15 @@ impl Release {
 
     /// Gives the container `main` this image; gives the workload as it was stored by that.
     async fn roll(&self, image: &str) -> Value {
+        self.roll_with(image, json!({})).await
+    }
+
+    /// [`roll`](Self::roll), together with changes of its metadata.
+    async fn roll_with(&self, image: &str, metadata: Value) -> Value {
         let mut containers = self.workload().await["spec"]["template"]["spec"]["containers"].clone();
         containers[0]["image"] = image.into();
-        self.fleet.set.patch(&json!({"spec": {"template": {"spec": {"containers": containers}}}})).await
+        let template = json!({"spec": {"containers": containers}});
+        self.fleet.set.patch(&json!({"metadata": metadata, "spec": {"template": template}})).await
     }
 
     async fn workload(&self) -> Value {
@@ -239,6 +268,14 @@ impl Release {
         let pods = self.fleet.pods().await;
         assert_eq!(with_image(&pods, image), pods.len(), "{:?}", self.fleet.summary().await);
     }
+}
+
+/// A workload all of whose Pods are available, on two Nodes of its own.
+async fn complete_fleet(server: &ApiServer, prefix: &str, set: impl FnOnce(&Shop) -> Object) -> Fleet {
+    let nodes = fake_nodes::Options::nodes(2).label(0, SITE, prefix).label(1, SITE, prefix);
+    let fleet = Fleet::found(server, prefix, nodes.binding_pods(), set).await;
+    fleet.complete().await;
+    fleet
 }
 
 async fn beside(shop: &Shop, object: Object) -> Stored {

@@ -156,7 +156,7 @@ impl United {
     }
 }
 
-/// A Pod runs and is ready, or finds no room.
+/// A Pod runs and is ready, or finds no capacity.
 async fn place(pod: &Stored, has_room: bool) {
     let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
     if !has_room {

@@ -228,6 +228,13 @@ impl Strategy {
     }
 }
 
+impl Step {
+    /// It says which requests reach new Pods.
+    pub fn is_routed(&self) -> bool {
+        self.traffic.is_some() || !self.matches.is_empty()
+    }
+}
+
 impl Status {
     /// Where a release of that kind stands.
     pub fn release(&self, kind: StrategyKind) -> Option<&ReleaseStatus> {
@@ -273,6 +280,13 @@ pub enum Phase {
     /// A value unknown to this version, kept as it is.
     #[serde(untagged)]
     Other(String),
+}
+
+impl Phase {
+    /// A release is running or being ended: network and workload may be other than their users wrote them.
+    pub fn is_releasing(&self) -> bool {
+        matches!(self, Self::Progressing | Self::Terminating | Self::Disabling)
+    }
 }
 
 /// What a condition of a Rollout is about.

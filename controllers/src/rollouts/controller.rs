@@ -14,8 +14,10 @@ use pod::observed::ObservedPod;
 use rollouts::object::{Object as _, ObjectName};
 use rollouts::plan::Plan;
 use serde::Serialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
+use tokio::time::Instant;
 use values::event::Event;
+use values::merge_patch::difference;
 
 use super::carry_out::{Carried, Failed};
 use super::held::Held;
@@ -54,6 +56,8 @@ struct Memory {
     written: HashMap<Key, String>,
     /// Whose Pods were read for which objects.
     owners: HashMap<String, BTreeSet<Key>>,
+    /// The state in which an object is whose duration is measured, and since when.
+    entered: HashMap<Key, ((i32, &'static str), Instant)>,
     /// An answer to a write for these objects did not come.
     unsure: HashSet<Key>,
 }
@@ -223,8 +227,28 @@ impl<S: Subject> Controller<S> {
             return Ok(StatusWrite::Outdated);
         }
         let version = reading.version(&name, held.resource_version()).to_owned();
+        self.measure(&key, S::status(object), status);
         self.memory().written.insert(key, version);
         Ok(StatusWrite::Done)
+    }
+
+    /// Measures what has ended with a status. A state whose beginning another replica has written is not.
+    fn measure(&self, key: &Key, before: &S::Status, after: &S::Status) {
+        let measures = &self.known.metrics.rollouts;
+        if let Some(result) = S::result(before, after) {
+            measures.releases.with_label_values(&[result]).inc();
+        }
+        let (was, is) = (S::state(before), S::state(after));
+        let mut memory = self.memory();
+        let entered = memory.entered.get(key).copied();
+        if is == entered.map_or(was, |(state, _)| Some(state)) {
+            return;
+        }
+        if let Some(((_, state), since)) = entered {
+            measures.steps.with_label_values(&[state]).observe(since.elapsed().as_secs_f64());
+        }
+        memory.entered.remove(key);
+        memory.entered.extend(is.map(|state| (key.clone(), (state, Instant::now()))));
     }
 
     /// Notes whose Pods were read, or that nothing is kept for the object any more.
@@ -253,6 +277,7 @@ impl<S: Subject> Controller<S> {
         self.limiter.forget(key);
         let mut memory = self.memory();
         memory.written.remove(key);
+        memory.entered.remove(key);
         memory.unsure.remove(key);
     }
 
@@ -323,17 +348,4 @@ impl<S: Subject> Controller<S> {
 /// The members of a status.
 fn members(status: &impl Serialize) -> Value {
     serde_json::to_value(status).unwrap_or_default()
-}
-
-/// The JSON merge patch from one value to another.
-fn difference(before: &Value, after: &Value) -> Value {
-    let (Value::Object(before), Value::Object(after)) = (before, after) else { return after.clone() };
-    let differing = after.iter().filter(|(name, value)| before.get(*name) != Some(value));
-    let changed = differing.map(|(name, value)| {
-        let changed = before.get(name).map_or_else(|| value.clone(), |before| difference(before, value));
-        (name.clone(), changed)
-    });
-    let gone =
-        before.keys().filter(|name| !after.contains_key(*name)).map(|name| (name.clone(), Value::Null));
-    Value::Object(changed.chain(gone).collect::<Map<_, _>>())
 }

@@ -1,10 +1,8 @@
 //! An object of a list, as it is but for what nobody reads. It is kept as text, which takes a fraction of the memory.
 
-use std::collections::BTreeMap;
-
 use api::annotations::ROLLOUT_TRAFFIC_ROUTING;
 use rollouts::object::{Object as _, group};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::workload::store::{Identity, Kept};
 
@@ -74,12 +72,6 @@ pub(super) fn read((api_version, kind): (&str, &str), json: &str) -> Result<Valu
         }
     }
     Ok(object)
-}
-
-/// The labels of an object.
-pub(super) fn labels(object: &Value) -> BTreeMap<String, String> {
-    let labels = object.members("/metadata/labels").into_iter().flat_map(Map::iter);
-    labels.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect()
 }
 
 /// What those are found by that refer to a workload. Its version does not matter.

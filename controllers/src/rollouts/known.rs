@@ -22,6 +22,7 @@ use tokio::time::Instant;
 use super::held::{self, Held};
 use super::kinds::{Kinds, OWN_KINDS};
 use super::lists::{Lists, Reader};
+use crate::metrics::Metrics;
 use crate::workload::store::Store;
 use crate::workload::stores::Stores;
 use crate::{Context, ReconcileError};
@@ -42,6 +43,7 @@ pub(super) struct Known {
     pub(super) lists: Lists,
     pub(super) stores: Arc<Stores>,
     pub(super) kinds: Kinds,
+    pub(super) metrics: Arc<Metrics>,
     remembered: Mutex<HashMap<ObjectName, (Instant, Option<Value>)>>,
 }
 
@@ -65,6 +67,7 @@ impl Known {
             lists: Lists::default(),
             stores,
             kinds: Kinds::default(),
+            metrics: context.metrics.clone(),
             remembered: Mutex::default(),
         }
     }

@@ -158,10 +158,10 @@ impl Lists {
 
     /// Takes in an object as a request of ours has returned it.
     pub(super) fn take_in(&self, name: &ObjectName, object: &Value) {
-        let (state, labels) = (self.lock(), held::labels(object));
+        let state = self.lock();
         let held = Arc::new(Held::new(object));
         for followed in state.with(name) {
-            if followed.selector.as_ref().is_some_and(|selector| selector.matches(&labels)) {
+            if followed.selector.as_ref().is_some_and(|selector| selector.matches(object)) {
                 followed.stored.written(held.clone());
             } else {
                 followed.stored.deleted(&held.key(), object.resource_version());

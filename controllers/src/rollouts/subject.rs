@@ -10,6 +10,7 @@ use cluster::resource::Resource;
 use cluster::watched::Key;
 use rollouts::object::{Object as _, ObjectName};
 use rollouts::plan::Plan;
+use rollouts::rollout::measures;
 use rollouts::view::{Unread, View};
 use rollouts::{batch_release, daemonset, deployment, history, traffic_routing};
 use serde::Serialize;
@@ -72,6 +73,16 @@ pub(super) trait Subject: Send + Sync + 'static {
         true
     }
 
+    /// The state whose duration is measured.
+    fn state(_status: &Self::Status) -> Option<(i32, &'static str)> {
+        None
+    }
+
+    /// What has ended between two statuses, and how.
+    fn result(_before: &Self::Status, _after: &Self::Status) -> Option<&'static str> {
+        None
+    }
+
     /// Says in a status why nothing could be done.
     fn explain(_status: &mut Self::Status, _problem: String) {}
 
@@ -121,7 +132,7 @@ impl Subject for Rollouts {
     }
 
     fn is_running(rollout: &Rollout) -> bool {
-        matches!(rollout.status.phase, Phase::Progressing | Phase::Terminating | Phase::Disabling)
+        rollout.status.phase.is_releasing()
     }
 
     fn workload(rollout: &Rollout) -> Option<&WorkloadRef> {
@@ -131,6 +142,14 @@ impl Subject for Rollouts {
 
     fn is_urgent(before: &rollout::Status, after: &rollout::Status) -> bool {
         rollouts::rollout::is_urgent(before, after)
+    }
+
+    fn state(status: &rollout::Status) -> Option<(i32, &'static str)> {
+        measures::step_state(status)
+    }
+
+    fn result(before: &rollout::Status, after: &rollout::Status) -> Option<&'static str> {
+        measures::result(before, after)
     }
 
     fn explain(status: &mut rollout::Status, problem: String) {
@@ -171,10 +190,10 @@ impl Subject for BatchReleases {
     fn plan(
         release: &batchrelease::BatchRelease,
         view: &View,
-        _settings: &Settings,
+        settings: &Settings,
         moment: &Moment,
     ) -> Result<Option<Plan<batchrelease::Status>>, Unread> {
-        batch_release::plan(release, view, moment).map(Some)
+        batch_release::plan(release, view, &settings.rollout, moment).map(Some)
     }
 
     fn status(release: &batchrelease::BatchRelease) -> &batchrelease::Status {
@@ -190,12 +209,15 @@ impl Subject for BatchReleases {
     }
 
     fn is_urgent(before: &batchrelease::Status, after: &batchrelease::Status) -> bool {
-        let without_words = |status: &batchrelease::Status| {
+        let without_counts = |status: &batchrelease::Status| {
             let mut status = status.clone();
             status.message.clear();
+            if let Some(batch) = &mut status.canary_status {
+                (batch.updated_replicas, batch.updated_ready_replicas) = (0, 0);
+            }
             status
         };
-        without_words(before) != without_words(after)
+        without_counts(before) != without_counts(after)
     }
 
     fn explain(status: &mut batchrelease::Status, problem: String) {

@@ -10,7 +10,7 @@ use cluster::watched::WatchedObject;
 use jiff::Timestamp;
 use kube::Client;
 use pod::node_fit::{NodeFacts, Nodes as Facts, ObservedNode};
-use pod::observed::Pairs;
+use pod::observed::{Pairs, Pool};
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 use values::json;
@@ -54,6 +54,8 @@ struct Known {
     present: Listed,
     /// What the list in progress has shown.
     listing: Option<Listed>,
+    /// What Nodes have in common: most labels, and what Nodes of one kind can bear.
+    pool: Pool,
 }
 
 #[derive(Clone, Default)]
@@ -157,9 +159,9 @@ impl Sink for Nodes {
             ready_since: node.ready_since(),
             deleting: node.metadata.deletion_timestamp.is_some(),
         };
-        let (name, facts) = node.into_facts();
+        let (name, mut facts) = node.into_facts();
         let mut known = self.lock();
-        let Known { present, listing } = &mut *known;
+        let Known { present, listing, pool } = &mut *known;
         let is_listed = listing.is_some();
         let Listed { facts: all, states } = listing.as_mut().unwrap_or(present);
         // Kubelets report often, and seldom anything that rules read.
@@ -171,7 +173,11 @@ impl Sink for Nodes {
         let is_same = old.as_deref() == Some(&facts);
         let new = match &old {
             Some(old) if is_same => old.clone(),
-            _ => Arc::new(facts),
+            _ => {
+                pool.share_map(&mut facts.labels);
+                pool.share_map(&mut facts.allocatable);
+                Arc::new(facts)
+            }
         };
         if !is_same {
             Arc::make_mut(all).insert(name.clone(), new.clone());
@@ -185,7 +191,7 @@ impl Sink for Nodes {
 
     fn gone(&self, object: &WatchedObject) {
         let mut known = self.lock();
-        let Known { present, listing } = &mut *known;
+        let Known { present, listing, .. } = &mut *known;
         let Listed { facts, states } = listing.as_mut().unwrap_or(present);
         let name = object.key().1;
         let old = Arc::make_mut(facts).remove(&*name);
@@ -251,6 +257,34 @@ mod tests {
         assert_eq!(nodes.get("a").unwrap().1.ready_since, Some("2026-01-01T00:00:00Z".parse().unwrap()));
         nodes.gone(&state("True", 3));
         assert!(reported.try_recv().is_ok() && nodes.get("a").is_none());
+    }
+
+    #[tokio::test]
+    async fn what_nodes_have_in_common_is_kept_once() {
+        let nodes = Nodes::default();
+        let see = |name: &str, pods: &str| {
+            let text = format!(
+                r#"{{"metadata":{{"name":"{name}","resourceVersion":"1","labels":{{"host":"{name}","zone":"1"}}}},
+                "status":{{"allocatable":{{"cpu":"4","pods":"{pods}"}}}}}}"#
+            );
+            nodes.see(serde_json::from_str(&text).unwrap());
+        };
+        nodes.list_begins();
+        for (name, pods) in [("a", "110"), ("b", "110"), ("c", "250")] {
+            see(name, pods);
+        }
+        nodes.list_ends();
+        let facts = nodes.facts().await.unwrap();
+        let places = |pairs: fn(&NodeFacts) -> &Pairs, key: &str| {
+            let [a, b, c] = ["a", "b", "c"].map(|name| pairs(&facts[name]).get(key).unwrap());
+            [a.as_ptr() == b.as_ptr(), a.as_ptr() == c.as_ptr()]
+        };
+        assert_eq!(places(|node| &node.labels, "zone"), [true, true]);
+        assert_eq!(places(|node| &node.labels, "host"), [false, false]);
+        assert_eq!(places(|node| &node.allocatable, "cpu"), [true, true]);
+        assert_eq!(places(|node| &node.allocatable, "pods"), [true, false]);
+        let pods = |name: &str| facts[name].allocatable.get("pods").unwrap().to_owned();
+        assert_eq!(["a", "b", "c"].map(pods), ["110", "110", "250"]);
     }
 
     #[tokio::test(start_paused = true)]

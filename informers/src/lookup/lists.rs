@@ -1,7 +1,5 @@
 //! The objects of any kind in a namespace.
 
-use std::collections::BTreeMap;
-
 use cluster::list::{ListError, list_all};
 use cluster::resource::{Resource, encoded};
 use serde_json::Value;
@@ -33,15 +31,10 @@ impl Lookup {
                         && (object.namespace == namespace || object.namespace.is_empty())
                 });
                 let read = here.filter_map(|object| serde_json::from_str(&object.json).ok());
-                Ok(read.filter(|object| selector.matches(&labels(object))).collect())
+                Ok(read.filter(|object| selector.matches(object)).collect())
             }
         }
     }
-}
-
-fn labels(object: &Value) -> BTreeMap<String, String> {
-    let labels = object.pointer("/metadata/labels").and_then(Value::as_object).into_iter().flatten();
-    labels.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect()
 }
 
 impl Live {

@@ -4,7 +4,7 @@
 //! ```text
 //!   children    the workloads of subsets, as they are     template    the workloads as they are to be
 //!   rollout     how they replace Pods                     found       which of them serves which subset
-//!   allocation  how many Pods each subset gets            adaptive    which subsets have no room for theirs
+//!   allocation  how many Pods each subset gets            adaptive    which subsets have no capacity for theirs
 //!   revision    what a ControllerRevision records         normal      specs without what says nothing
 //!   scene       all of it together                        plan        what to do
 //!   kind        what runs the Pods of subsets             snapshot    what a plan is made from
@@ -39,7 +39,7 @@ pub use status::{Draft, Failure, StatusWrite};
 /// Pods wanted where the UnitedDeployment does not say.
 const REPLICAS: i32 = 1;
 
-/// How Pods without room are dealt with.
+/// How Pods without capacity are dealt with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Strategy {
     /// They wait.
@@ -59,7 +59,7 @@ fn strategy(spec: &Spec) -> Strategy {
     if reserves { Strategy::Reserving } else { Strategy::Adaptive }
 }
 
-/// Seconds that a Pod may wait for room, and seconds that a subset is not trusted after that.
+/// Seconds that a Pod may wait for capacity, and seconds that a subset is not trusted after that.
 fn durations(spec: &Spec) -> (i32, i32) {
     let adaptive: Option<&AdaptiveStrategy> = spec.topology.schedule_strategy.adaptive.as_ref();
     let critical = adaptive.and_then(|adaptive| adaptive.reschedule_critical_seconds);

@@ -147,16 +147,14 @@ impl PodWrite {
     /// images that it replaces are the ones known here: the kubelet may write the status meanwhile. `None` where something
     /// else changes, or nothing is replaced.
     pub fn to_tested_json(&self, pod: &ObservedPod) -> Option<String> {
-        let images =
-            || self.containers.iter().filter_map(|change| Some((&*change.name, change.image.as_deref()?)));
-        let same = Self {
-            target: self.target,
-            labels: self.labels.clone(),
-            annotations: self.annotations.clone(),
-            ..Self::default()
+        let rest = Self {
+            labels: BTreeMap::new(),
+            annotations: BTreeMap::new(),
+            containers: Vec::new(),
+            ..self.clone()
         };
-        let images_alone = Self { containers: images().map(ContainerWrite::image).collect(), ..same };
-        if *self != images_alone {
+        let resized = |change: &ContainerWrite| change.resources != Resources::default();
+        if !rest.is_empty() || self.containers.iter().any(resized) {
             return None;
         }
         let metadata = || Pointer::root().key("metadata");
@@ -181,8 +179,9 @@ impl PodWrite {
                 }
             }
         }
-        for (name, image) in images() {
-            let position = pod.spec.containers.iter().position(|container| *container.name == *name)?;
+        for ContainerWrite { name, image, .. } in &self.containers {
+            let Some(image) = image else { continue };
+            let position = pod.spec.containers.iter().position(|container| *container.name == **name)?;
             let path = || Pointer::root().key("spec").key("containers").index(position);
             tests.test(path().key("name"), string(name));
             tests.test(path().key("image"), string(&pod.spec.containers.get(position)?.image));
@@ -271,12 +270,6 @@ impl PodWrite {
         if let Some(phase) = &self.phase {
             pod.status.phase = phase.as_str().into();
         }
-    }
-}
-
-impl ContainerWrite {
-    fn image((name, image): (&str, &str)) -> Self {
-        Self { name: name.to_owned(), image: Some(image.to_owned()), ..Self::default() }
     }
 }
 

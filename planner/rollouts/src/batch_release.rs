@@ -17,6 +17,7 @@
 use std::time::Duration;
 
 use api::annotations::ROLLBACK_IN_BATCH;
+use api::features::Feature;
 use api::finalizers::BATCH_RELEASE;
 use api::kinds::batchrelease::{
     API_VERSION, BatchRelease, BatchState, BatchStatus, KIND, Phase, ReleaseBatch, Status,
@@ -27,8 +28,9 @@ use values::event::warning;
 use values::hash::hex_sha256;
 use values::moment::Moment;
 
-use crate::object::ObjectName;
+use crate::object::{Object as _, ObjectName};
 use crate::plan::Plan;
+use crate::rollout::Settings;
 use crate::view::{Unread, View};
 use crate::workload::batch::Batch;
 use crate::workload::task::{End, Task, refusal, refusal_of};
@@ -42,10 +44,14 @@ mod ready;
 mod tests;
 mod waiting;
 
+pub(crate) use waiting::failure;
 pub use waiting::waiting;
 
 /// When to look again for Pods that the workload has counted and that have not been seen yet.
 const PODS_LAG: Duration = Duration::from_secs(2);
+
+/// On a BatchRelease: the UID of its workload.
+pub(crate) const RELEASED_WORKLOAD: &str = "kutter.io/released-workload";
 
 /// The hash of batches, by which a change of them is seen.
 pub fn plan_hash(batches: &[ReleaseBatch]) -> String {
@@ -57,11 +63,22 @@ pub fn is_rollback_in_batches(release: &BatchRelease) -> bool {
     release.metadata.annotations.get(ROLLBACK_IN_BATCH).is_some_and(|value| value == "true")
 }
 
+/// The workload is the one with which the release began, and not another one that got its name since.
+pub(crate) fn is_of(release: &BatchRelease, workload: &Workload) -> bool {
+    let known = release.metadata.annotations.get(RELEASED_WORKLOAD);
+    known.is_none_or(|uid| uid == workload.object.uid())
+}
+
 /// What is to be done about a BatchRelease.
 ///
 /// # Errors
 /// Something that the plan needs has not been read.
-pub fn plan(release: &BatchRelease, view: &View, moment: &Moment) -> Result<Plan<Status>, Unread> {
+pub fn plan(
+    release: &BatchRelease,
+    view: &View,
+    settings: &Settings,
+    moment: &Moment,
+) -> Result<Plan<Status>, Unread> {
     let mut plan = Plan::only(release.status.clone());
     let is_deleting = release.metadata.deletion_timestamp.is_some();
     let is_kept = release.metadata.finalizers.iter().any(|finalizer| finalizer == BATCH_RELEASE);
@@ -71,7 +88,8 @@ pub fn plan(release: &BatchRelease, view: &View, moment: &Moment) -> Result<Plan
     if !is_kept {
         plan.writes.push(with_finalizer(release, true));
     }
-    let is_over = release.status.phase == Phase::Completed || run(release, view, moment, &mut plan)?;
+    let is_over =
+        release.status.phase == Phase::Completed || run(release, view, settings, moment, &mut plan)?;
     if is_deleting && is_over {
         // Nothing is left then that a status could be written to.
         plan.writes.push(with_finalizer(release, false));
@@ -84,6 +102,7 @@ pub fn plan(release: &BatchRelease, view: &View, moment: &Moment) -> Result<Plan
 fn run(
     release: &BatchRelease,
     view: &View,
+    settings: &Settings,
     moment: &Moment,
     plan: &mut Plan<Status>,
 ) -> Result<bool, Unread> {
@@ -97,8 +116,12 @@ fn run(
     }
     let is_ending =
         release.metadata.deletion_timestamp.is_some() || release.spec.release_plan.batch_partition.is_none();
-    match workload::read(reference, &release.metadata.namespace, style, view)? {
-        Some(workload) if is_ending => end(release, &workload, view, plan),
+    let workload = workload::read(reference, &release.metadata.namespace, style, view)?;
+    match workload.filter(|workload| is_of(release, workload)) {
+        Some(workload) if is_ending => {
+            let way = way_to_end(release, &workload, settings);
+            end(release, &workload, way, view, plan)
+        }
         Some(workload) => progress(release, &workload, view, moment, plan).map(|()| false),
         None if is_ending || checks::has_begun(&plan.status) => {
             plan.writes.extend(actions::clean_up(release, reference, style, view)?);
@@ -123,11 +146,12 @@ fn refuse(plan: &mut Plan<Status>, release: &BatchRelease, refusal: String) {
 fn end(
     release: &BatchRelease,
     workload: &Workload,
+    way: End,
     view: &View,
     plan: &mut Plan<Status>,
 ) -> Result<bool, Unread> {
     let mut task = Task::of(release, workload, view);
-    let waits_for = actions::end(&mut task, way_to_end(release, workload))?;
+    let waits_for = actions::end(&mut task, way)?;
     plan.writes.extend(task.into_writes());
     count(&mut plan.status, workload);
     match waits_for {
@@ -143,12 +167,18 @@ fn end(
     }
 }
 
-/// A release that is deleted before its end is followed by another one, while its Rollout holds the workload.
-fn way_to_end(release: &BatchRelease, workload: &Workload) -> End {
-    match release.spec.release_plan.batch_partition {
-        None => End::HandBack,
-        Some(_) if workload.in_progressing.is_some() => End::Continue,
-        Some(_) => End::Leave,
+/// A workload that says that a release is running is left to it: another one follows the one that is deleted, or the
+/// template has changed since this one began to end. One that was made to hand a workload back comes before that goes. What
+/// a person has made and deletes leaves the workload as it is.
+fn way_to_end(release: &BatchRelease, workload: &Workload, settings: &Settings) -> End {
+    let is_deleted = release.spec.release_plan.batch_partition.is_some();
+    let is_kept = settings.gates.enabled(Feature::KeepWorkloadPausedOnRolloutDeletion);
+    if workload.in_progressing.is_some() && (is_deleted || checks::has_begun(&release.status)) {
+        End::Continue
+    } else if is_deleted && (is_kept || release.metadata.controller().is_none()) {
+        End::Leave
+    } else {
+        End::HandBack
     }
 }
 
@@ -171,10 +201,16 @@ fn progress(
         refuse(plan, release, refusal);
         return Ok(());
     }
-    let is_scaled = match checks::look_at(release, workload, &mut plan.status) {
-        Ok(is_scaled) => is_scaled,
+    let mut task = Task::of(release, workload, view);
+    if plan.status.phase == Phase::Progressing {
+        // What somebody has let go waits for nothing.
+        actions::keep_held(&mut task);
+    }
+    let closes = match checks::look_at(release, workload, &mut plan.status) {
+        Ok(closes) => closes,
         Err(words) => {
             plan.status.message = words;
+            plan.writes.extend(task.into_writes());
             return Ok(());
         }
     };
@@ -188,9 +224,8 @@ fn progress(
         }
         prepare(release, workload, &mut plan.status);
     }
-    let mut task = Task::of(release, workload, view);
     actions::hold(&mut task)?;
-    let labels = batches(&mut task, is_scaled, moment, plan)?;
+    let labels = batches(&mut task, closes, moment, plan)?;
     plan.writes.extend(task.into_writes().chain(labels));
     Ok(())
 }
@@ -217,7 +252,7 @@ fn prepare(release: &BatchRelease, workload: &Workload, status: &mut Status) {
 /// Brings batch after batch, up to the one that may run or the first that needs waiting. Returns the labels that Pods get.
 fn batches(
     task: &mut Task<'_>,
-    is_scaled: bool,
+    closes: bool,
     moment: &Moment,
     plan: &mut Plan<Status>,
 ) -> Result<Vec<Write>, Unread> {
@@ -230,7 +265,7 @@ fn batches(
         };
         let is_empty = task.workload.replicas == 0;
         if !is_empty {
-            actions::open(task, &batch, is_scaled)?;
+            actions::open(task, &batch, closes)?;
         }
         let labels = labels::of_batches(task.release, task.workload, present, &batch, task.view)?;
         let lack = if is_empty { None } else { ready::lack(task.release, task.workload, &batch, &labels) };

@@ -25,7 +25,7 @@ use values::percent::{Rounding, scaled};
 use crate::object::{Object as _, ObjectName, group};
 use crate::plan::Plan;
 use crate::view::{Unread, View};
-use crate::workload::controller_revisions;
+use crate::workload::{controller_revisions, revision_hash};
 use crate::write::Write;
 
 #[cfg(test)]
@@ -165,9 +165,7 @@ fn newest_revision<'v>(daemonset: &Value, view: &'v View) -> Result<Option<&'v s
     if observed < daemonset.number("/metadata/generation").unwrap_or(0) {
         return Ok(None);
     }
-    let newest = controller_revisions(daemonset, view)?.pop();
-    let label = |revision: &'v Value| revision.label(CONTROLLER_REVISION_HASH).unwrap_or(revision.name());
-    Ok(newest.map(|revision| short_hash(label(revision))))
+    Ok(controller_revisions(daemonset, view)?.pop().map(revision_hash))
 }
 
 /// How many Nodes are to have a Pod.

@@ -15,9 +15,11 @@ use api::annotations::{DEPLOYMENT_EXTRA_STATUS, LAST_APPLIED};
 use kinds::workload::resolved::DEPLOYMENT_REVISION;
 use serde_json::{Value, json};
 
+use crate::freeze::hold_strategy;
 use crate::object::{Object as _, ObjectName};
 use crate::plan::Plan;
 use crate::view::{Unread, View};
+use crate::workload::draft::Draft;
 use crate::write::Write;
 use sets::{Set, Sets};
 use strategy::{Limits, Strategy};
@@ -32,6 +34,7 @@ mod tests;
 
 pub use event::create_failed;
 pub use new_set::template_hash;
+pub(crate) use sets::template_of;
 pub use sets::{replica_sets, same_template};
 
 /// The API version of Deployments and ReplicaSets.
@@ -65,9 +68,19 @@ pub struct Settings {
 pub fn plan(deployment: &Value, view: &View, settings: &Settings) -> Result<Option<Plan<()>>, Unread> {
     let Some(strategy) = Strategy::of(deployment) else { return Ok(None) };
     let mut plan = Plan::only(());
+    let is_recreate = deployment.text("/spec/strategy/type") == "Recreate";
     if !is_guarded(view, settings)? {
-        plan.writes.push(released(deployment, &strategy));
-        plan.events.push(event::unguarded(&settings.webhook_configuration));
+        if is_recreate {
+            plan.writes.push(released(deployment, &strategy));
+            plan.events.push(event::unguarded(&settings.webhook_configuration));
+        }
+        return Ok(Some(plan));
+    }
+    if !is_recreate {
+        let name = deployment_name(deployment);
+        let mut draft = Draft::of(&name, deployment);
+        hold_strategy(draft.edit(), false);
+        plan.writes.extend(draft.into_write());
         return Ok(Some(plan));
     }
     if sets::selects_all(deployment) {

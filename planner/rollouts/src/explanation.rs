@@ -26,9 +26,7 @@ pub fn explain(rollout: &Rollout, view: &View) -> Result<Vec<String>, Unread> {
         None => lines.push("the workload is not there, or is of a kind that can't be released".to_owned()),
     }
     let release = strategy.kind().and_then(|kind| rollout.status.release(kind));
-    let is_running =
-        matches!(rollout.status.phase, Phase::Progressing | Phase::Terminating | Phase::Disabling);
-    if let Some(release) = release.filter(|_| is_running) {
+    if let Some(release) = release.filter(|_| rollout.status.phase.is_releasing()) {
         lines.push(format!("step: {}", step(strategy.steps(), release)));
         lines.extend(batches(rollout, workload.as_ref(), view)?);
     }

@@ -7,28 +7,32 @@
 
 use std::sync::Arc;
 
-use api::annotations::{DAEMONSET_ORIGINAL_UPDATE_STRATEGY, IN_PROGRESSING};
+use api::annotations::{DAEMONSET_ORIGINAL_UPDATE_STRATEGY, IN_PROGRESSING, ROLLOUT_ID};
 use api::features::FeatureGates;
 use api::group_and_version;
-use api::kinds::rollout::{Phase, Rollout, WorkloadRef};
+use api::kinds::rollout::{Phase, Rollout};
 use api::labels::{POD_TEMPLATE_HASH, STABLE_REVISION};
 use pod::template::comparison;
 use pod::template::complete::with_defaults;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use values::json_patch::{Patch, edits};
 
-use crate::deployment::replica_sets;
+use crate::deployment::{replica_sets, template_of};
 use crate::object::Object as _;
 use crate::reference;
 use crate::view::{Unread, View};
-use crate::workload::{Style, WorkloadKind, given_rollout_id};
+use crate::workload::blue_green::hold_settings;
+use crate::workload::draft::set;
+use crate::workload::{ALL_PODS, Style, WorkloadKind, given_rollout_id};
 
 mod deployment;
 #[cfg(test)]
 mod tests;
 
-/// A partition that keeps all Pods, however many there are: the most ordinals that a StatefulSet has had.
-const ALL_PODS: i32 = 32_767;
+pub(crate) use deployment::hold_strategy;
+
+/// What all labels and annotations begin with by which a release notes something on its workload.
+const NOTES: &str = "rollouts.kruise.io/";
 
 /// What freezing reads beside the workload.
 #[derive(Clone, Copy, Debug)]
@@ -46,28 +50,29 @@ pub struct Context<'a> {
 /// # Errors
 /// Something has not been read.
 pub fn review(old: &Value, new: &Value, context: &Context<'_>) -> Result<Patch, Unread> {
-    let workload = workload_ref(new);
-    let is_held_by = |rollout: &&Arc<Rollout>| reference::is_same(&rollout.spec.workload_ref, &workload);
+    let workload = reference::to(new);
+    let is_held_by = |rollout: &&Arc<Rollout>| {
+        reference::is_same(&rollout.spec.workload_ref, &workload) && rollout.status.phase != Phase::Disabled
+    };
     let rollout = context.rollouts.iter().find(is_held_by);
     let (Some(rollout), Some(kind)) = (rollout, WorkloadKind::of(&workload)) else {
         return Ok(Patch::default());
     };
     let update = Update { old, new, rollout, kind, context };
     let mut frozen = new.clone();
+    if update.is_running() {
+        update.keep_notes(&mut frozen);
+    }
     if update.is_running() && update.kind == WorkloadKind::Deployment {
         let style = Style::of(&rollout.spec.strategy, &workload);
         deployment::hold(&mut frozen, old, style, update.changes_template());
     } else if update.begins_release() {
         update.freeze(&mut frozen)?;
-    } else {
-        return Ok(Patch::default());
+    }
+    if update.is_running() {
+        hold_settings(&mut frozen, false);
     }
     Ok(edits(&new.to_string(), &frozen.to_string()).unwrap_or_default())
-}
-
-fn workload_ref(workload: &Value) -> WorkloadRef {
-    let text = |pointer| workload.text(pointer).to_owned();
-    WorkloadRef { api_version: text("/apiVersion"), kind: text("/kind"), name: text("/metadata/name") }
 }
 
 /// An update of a workload that has a Rollout.
@@ -80,20 +85,30 @@ struct Update<'a> {
 }
 
 impl Update<'_> {
+    /// The release's own controller ends it by taking the mark alone.
     fn is_running(&self) -> bool {
-        self.new.annotation(IN_PROGRESSING).is_some()
+        let [is_before, is_after] =
+            [self.old, self.new].map(|held| held.annotation(IN_PROGRESSING).is_some());
+        is_after || is_before && self.old.get("spec") != self.new.get("spec")
+    }
+
+    /// A write of the whole object by somebody who doesn't know of the release leaves out what it has noted. Who holds the
+    /// workload is not put back: the holder sees by this that it has to hold anew.
+    fn keep_notes(&self, frozen: &mut Value) {
+        if self.new.annotation(IN_PROGRESSING).is_some() {
+            return;
+        }
+        for part in ["labels", "annotations"] {
+            let noted = self.old.members(&format!("/metadata/{part}")).into_iter().flatten();
+            for (key, value) in noted.filter(|(key, _)| key.starts_with(NOTES) && *key != ROLLOUT_ID) {
+                set(frozen, &["metadata", part, key], value.clone());
+            }
+        }
     }
 
     /// The template says something else, whatever its author leaves to defaults.
     fn changes_template(&self) -> bool {
-        let template = |workload: &Value| {
-            let mut template = workload.pointer("/spec/template").cloned().unwrap_or_default();
-            if let Some(labels) = template.pointer_mut("/metadata/labels").and_then(Value::as_object_mut) {
-                labels.remove(POD_TEMPLATE_HASH);
-            }
-            template
-        };
-        let (old, new) = (template(self.old), template(self.new));
+        let (old, new) = (template_of(self.old), template_of(self.new));
         let complete = |template| with_defaults(template, self.context.gates);
         !comparison::is_same(&old, &new) && !comparison::is_same(&complete(&old), &complete(&new))
     }
@@ -102,7 +117,6 @@ impl Update<'_> {
         let rollout = self.rollout;
         let acts = rollout.metadata.deletion_timestamp.is_none()
             && !rollout.spec.disabled
-            && rollout.status.phase != Phase::Disabled
             && rollout.spec.strategy.kind().is_some();
         let id = given_rollout_id(self.new);
         // Where the user names releases a template alone begins none, but it never passes by one that is running.
@@ -140,17 +154,20 @@ impl Update<'_> {
 
     fn freeze(&self, frozen: &mut Value) -> Result<(), Unread> {
         let is_routed = !self.rollout.spec.strategy.traffic_routings().is_empty();
-        if is_routed && !self.is_running() && !self.is_uniform() {
+        // Also while it ends a release holds the workload, with Pods of two versions.
+        let is_released = self.is_running() || self.rollout.status.phase == Phase::Progressing;
+        let needs_one_version = is_routed && !is_released;
+        if needs_one_version && !self.is_uniform() {
             return Ok(());
         }
         match self.kind {
             WorkloadKind::Deployment => {
                 let sets = replica_sets(self.old, self.context.view)?;
-                let mut active = sets.iter().filter(|set| set.number("/spec/replicas") != Some(0));
-                let Some(stable) = active.next() else { return Ok(()) };
-                if is_routed && active.next().is_some() {
+                let active = || sets.iter().rev().filter(|set| set.number("/spec/replicas") != Some(0));
+                let largest = active().max_by_key(|set| set.number("/spec/replicas"));
+                let Some(stable) = largest.filter(|_| !needs_one_version || active().count() == 1) else {
                     return Ok(());
-                }
+                };
                 let revision = stable.label(POD_TEMPLATE_HASH).unwrap_or_default();
                 set(frozen, &["metadata", "labels", STABLE_REVISION], json!(revision));
                 set(frozen, &["spec", "paused"], json!(true));
@@ -180,19 +197,5 @@ impl Update<'_> {
         let running = json!({"rolloutName": self.rollout.metadata.name}).to_string();
         set(frozen, &["metadata", "annotations", IN_PROGRESSING], json!(running));
         Ok(())
-    }
-}
-
-/// Sets a member of nested objects, which are made where they are missing.
-fn set(object: &mut Value, path: &[&str], value: Value) {
-    let Some((name, rest)) = path.split_first() else {
-        *object = value;
-        return;
-    };
-    if !object.is_object() {
-        *object = Value::Object(Map::new());
-    }
-    if let Some(members) = object.as_object_mut() {
-        set(members.entry(*name).or_insert(Value::Null), rest, value);
     }
 }

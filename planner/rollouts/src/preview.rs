@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use api::annotations::ROLLOUT_TRAFFIC_ROUTING;
 use api::features::{Feature, FeatureGates};
 use api::kinds::rollout::{
     API_VERSION, HttpRouteMatch, KIND, Rollout, Step, StrategyKind, TrafficRoutingRef,
@@ -15,9 +14,10 @@ use serde_json::{Value, json};
 use values::verdict::Verdict;
 
 use crate::object::{Object as _, ObjectName};
+use crate::rollout::traffic_routing_name;
 use crate::traffic::{self, Error};
 use crate::view::{Unread, View};
-use crate::workload::batch::Batch;
+use crate::workload::batch::updated_after;
 use crate::workload::task::{refusal, refusal_of};
 use crate::workload::{self, Style, Workload, WorkloadKind};
 use crate::{freeze, validation};
@@ -193,7 +193,7 @@ fn rows(rollout: &Rollout, workload: &Workload) -> Vec<Row> {
     let replaces = workload.style == Style::Partition;
     let mut rows: Vec<Row> = Vec::with_capacity(steps.len() + 1);
     for (step, number) in steps.iter().zip(1_usize..) {
-        let new = step.replicas.as_ref().map_or(0, |size| Batch::of(size, workload, None).updated);
+        let new = updated_after(step, workload);
         let covers_all = new >= workload.replicas;
         let old = if replaces { (workload.replicas - new).max(0) } else { workload.replicas };
         let ends = strategy.kind() == Some(StrategyKind::Canary) && covers_all && number == steps.len();
@@ -243,14 +243,12 @@ fn objects(rollout: &Rollout, workload: &Workload, gates: &FeatureGates) -> Vec<
         objects.push(object("change", "HorizontalPodAutoscaler", &format!("of {name}, where there is one")));
     }
     let strategy = &rollout.spec.strategy;
-    let is_routed = |step: &Step| step.traffic.is_some() || !step.matches.is_empty();
-    if strategy.steps().iter().any(is_routed) {
+    if strategy.steps().iter().any(Step::is_routed) {
         let has_canary = !strategy.disable_generate_canary_service();
         let routings = strategy.traffic_routings().iter();
         objects.extend(routings.flat_map(|routing| network_objects(routing, has_canary)));
     }
-    let annotation = rollout.metadata.annotations.get(ROLLOUT_TRAFFIC_ROUTING).map(String::as_str);
-    let routing = annotation.filter(|name| !name.is_empty()).unwrap_or(strategy.traffic_routing_ref());
+    let routing = traffic_routing_name(rollout);
     if !routing.is_empty() {
         objects.push(object("change", "TrafficRouting", routing));
     }

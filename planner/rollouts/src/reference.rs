@@ -1,8 +1,15 @@
 //! References to workloads. Kinds are the same whatever version of their group somebody names.
 
 use api::kinds::rollout::WorkloadRef;
+use serde_json::Value;
 
-use crate::object::group;
+use crate::object::{Object as _, group};
+
+/// The reference to a workload.
+pub fn to(workload: &Value) -> WorkloadRef {
+    let text = |pointer| workload.text(pointer).to_owned();
+    WorkloadRef { api_version: text("/apiVersion"), kind: text("/kind"), name: text("/metadata/name") }
+}
 
 /// Both name the same workload of a namespace.
 pub fn is_same(one: &WorkloadRef, other: &WorkloadRef) -> bool {

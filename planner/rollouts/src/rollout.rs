@@ -8,7 +8,9 @@
 //!   batches       the BatchRelease by which Pods are replaced
 //!   network       where traffic goes
 //!   finalising    puts network and workload back as they were
+//!   measures      what metrics say of it
 //!   stall         says that nothing moves
+//!   rollback      rolls back what fails
 //! ```
 //!
 //! Each function goes on to the next state where nothing is to be waited for. What it does is safe to repeat: it looks at
@@ -28,9 +30,11 @@ use pass::{Halt, Pass};
 mod batches;
 mod claim;
 mod finalising;
+pub mod measures;
 mod network;
 mod pass;
 mod progress;
+mod rollback;
 mod settings;
 mod stall;
 mod steps;
@@ -38,8 +42,8 @@ mod steps;
 mod tests;
 
 pub use claim::strategy_hash;
+pub(crate) use claim::traffic_routing_name;
 pub use settings::Settings;
-pub use stall::DEADLINE;
 
 /// What to do about a Rollout.
 ///
@@ -69,6 +73,7 @@ pub fn is_urgent(before: &Status, after: &Status) -> bool {
         status.conditions.iter_mut().for_each(|condition| condition.message.clear());
         for release in [&mut status.canary_status, &mut status.blue_green_status].into_iter().flatten() {
             (release.replicas, release.ready_replicas, release.last_update_time) = (0, 0, None);
+            release.observed_workload_generation = None;
             release.message.clear();
         }
         status
@@ -78,6 +83,10 @@ pub fn is_urgent(before: &Status, after: &Status) -> bool {
 
 impl Pass<'_> {
     fn run(&mut self) -> Result<(), Halt> {
+        let is_at_rest = matches!(self.status.phase, Phase::Healthy | Phase::Initial | Phase::Disabled);
+        if !is_at_rest && self.has_lost_workload()? {
+            self.workload = None;
+        }
         if self.rollout.metadata.deletion_timestamp.is_some() {
             return self.terminate();
         }
@@ -91,6 +100,7 @@ impl Pass<'_> {
             let message = "the controller of the workload has not observed its newest generation";
             return Err(self.wait_for(network::RECHECK, message));
         }
+        self.observe(workload);
         loop {
             match self.status.phase {
                 Phase::Healthy => self.rest(workload)?,
@@ -100,6 +110,14 @@ impl Pass<'_> {
                     self.say("Rollout is healthy");
                 }
             }
+        }
+    }
+
+    /// The status follows the spec of the workload, as long as it is about its version.
+    fn observe(&mut self, workload: &workload::Workload) {
+        let release = self.status.release_mut(self.kind).as_mut();
+        if let Some(release) = release.filter(|release| workload.is_release_of(&release.revision)) {
+            release.observed_workload_generation = Some(workload.generation);
         }
     }
 
@@ -124,7 +142,8 @@ impl Pass<'_> {
 
     /// The Rollout is disabled: a release that is running ends.
     fn disable(&mut self) -> Result<(), Halt> {
-        if self.status.phase == Phase::Progressing {
+        let is_held = self.released_workload()?.is_some();
+        if self.status.phase == Phase::Progressing || is_held && self.status.phase != Phase::Disabling {
             self.status.phase = Phase::Disabling;
             self.restart_finalising();
         }
@@ -158,7 +177,7 @@ impl Pass<'_> {
 
     /// No release is running: looks whether one begins.
     fn rest(&mut self, workload: &workload::Workload) -> Result<(), Halt> {
-        if workload.in_progressing.is_some() && !self.hands_back {
+        if self.released_workload()?.is_some() && !self.hands_back {
             self.status.phase = Phase::Progressing;
             self.drop_condition(&ConditionType::Succeeded);
             self.initialize();

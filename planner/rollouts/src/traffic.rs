@@ -5,7 +5,7 @@
 //!   ingress, gateway, custom   the network objects in front of them
 //!   share                      which requests go to new Pods
 //!   memory                     what an object was before the release
-//!   three_way, difference      what users changed since, and what is to be written
+//!   three_way, covers          what users changed since, and whether an object is as it is to be
 //! ```
 //!
 //! Each function looks at the objects as they are: called again after its writes, it has nothing left to write. Every
@@ -25,8 +25,8 @@ use crate::script::Scripts;
 use crate::view::{Unread, View};
 use crate::write::Write;
 
+mod covers;
 mod custom;
-mod difference;
 mod gateway;
 mod ingress;
 mod memory;

@@ -7,7 +7,8 @@ use std::time::Duration;
 use api::finalizers::{PROGRESSING_ROLLOUT_PREFIX, TRAFFIC_ROUTING};
 use api::kinds::rollout::{Step, TrafficRoutingRef};
 use api::kinds::trafficrouting::{API_VERSION, KIND, Phase, Status, TrafficRouting};
-use serde_json::{Value, json};
+use kinds::workload::owner::Owner;
+use serde_json::json;
 use values::moment::Moment;
 
 use crate::object::ObjectName;
@@ -125,7 +126,7 @@ impl Pass<'_> {
         &mut self,
         change: impl Fn(&Context<'_>, &View) -> Result<Progress, Error>,
     ) -> Result<bool, Unread> {
-        let owner = self.owner();
+        let owner = json!(Owner::of(API_VERSION, KIND, &self.routing.metadata));
         for routing in &self.routing.spec.object_ref {
             let context = Context {
                 owner: &owner,
@@ -156,18 +157,6 @@ impl Pass<'_> {
             }
         }
         Ok(true)
-    }
-
-    fn owner(&self) -> Value {
-        let metadata = &self.routing.metadata;
-        json!({
-            "apiVersion": API_VERSION,
-            "kind": KIND,
-            "name": metadata.name,
-            "uid": metadata.uid,
-            "controller": true,
-            "blockOwnerDeletion": true,
-        })
     }
 
     fn set_finalizers<'f>(&mut self, finalizers: impl Iterator<Item = &'f String>) {

@@ -4,8 +4,8 @@
 //! ```text
 //!   kind         the kinds that can be released       draft        an object as it is to be
 //!   versions     which version is stable, which new   batch        how many Pods a batch makes new
-//!   revisions    ControllerRevisions of DaemonSets    task         what a release does, as data
-//!   actions      what a release does to its workload
+//!   revisions    ControllerRevisions                  task         what a release does, as data
+//!   actions      what a release does to its workload  rollback     its old template
 //!   partition    ... where Pods of the workload are replaced
 //!   canary       ... where a second Deployment runs the new Pods
 //!   blue_green   ... where the workload grows to a second set    autoscaler  what else would change its size
@@ -27,21 +27,24 @@ use crate::view::{Unread, View};
 pub(crate) mod actions;
 mod autoscaler;
 pub(crate) mod batch;
-mod blue_green;
+pub(crate) mod blue_green;
 mod canary;
-mod draft;
+pub(crate) mod draft;
 #[cfg(test)]
 pub(crate) mod fixture;
 mod kind;
 mod partition;
 mod revisions;
+pub(crate) mod rollback;
 pub(crate) mod task;
 #[cfg(test)]
 mod tests;
 mod versions;
 
 pub use kind::WorkloadKind;
+pub(crate) use partition::ALL_PODS;
 pub use revisions::controller_revisions;
+pub(crate) use revisions::revision_hash;
 
 /// How new Pods come beside old ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -138,14 +141,22 @@ impl Workload {
     }
 
     /// A release of the version `recorded` is one of the present version. OpenKruise names versions of Deployments by a hash
-    /// that can't be computed here: where no Pod has a third version, the recorded one is the present one.
+    /// that can't be computed here: where there are Pods, and none has a third version, the recorded one is the present one.
     pub fn is_release_of(&self, recorded: &str) -> bool {
         let is_same = match self.kind {
-            WorkloadKind::Deployment => !self.has_other_version && !self.is_rolled_back,
+            WorkloadKind::Deployment => {
+                self.status_replicas > 0 && !self.has_other_version && !self.is_rolled_back
+            }
             kind if kind.is_stateful() => false,
             _ => short_hash(recorded) == self.update_revision,
         };
         is_same || recorded == self.update_revision
+    }
+
+    /// All Pods are there, and none has another version.
+    pub(crate) fn has_only_new_pods(&self) -> bool {
+        let Self { replicas, status_replicas, updated_replicas, .. } = *self;
+        replicas > 0 && status_replicas >= replicas && updated_replicas >= status_replicas
     }
 
     /// Its controller replaces Pods in the order of their ordinals.

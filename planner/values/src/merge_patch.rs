@@ -1,7 +1,9 @@
-//! JSON merge patch (RFC 7386) on text: what the patch does not touch keeps its spelling.
+//! JSON merge patch (RFC 7386): applied to text, where what the patch does not touch keeps its spelling, and made from two
+//! values.
 
 use std::collections::BTreeMap;
 
+use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::json_patch::write_string;
@@ -21,6 +23,18 @@ pub fn merge_patch(target: &str, patch: &str) -> Result<String, String> {
     let mut merged = String::new();
     write_merged(&mut merged, Some(target), patch, 0)?;
     Ok(merged)
+}
+
+/// The merge patch from one value to another: of objects only the members that differ, `null` for those that go.
+pub fn difference(present: &Value, wanted: &Value) -> Value {
+    let (Value::Object(present), Value::Object(wanted)) = (present, wanted) else { return wanted.clone() };
+    let differing = wanted.iter().filter(|(name, value)| present.get(*name) != Some(value));
+    let changed = differing.map(|(name, value)| {
+        (name.clone(), present.get(name).map_or_else(|| value.clone(), |old| difference(old, value)))
+    });
+    let gone =
+        present.keys().filter(|name| !wanted.contains_key(*name)).map(|name| (name.clone(), Value::Null));
+    Value::Object(changed.chain(gone).collect())
 }
 
 fn write_merged(
@@ -92,7 +106,18 @@ fn write_compact(json: &mut String, text: &str) {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+
+    #[test]
+    fn a_patch_has_what_differs_and_nothing_else() {
+        let present = json!({"same": {"a": 1}, "changed": {"a": 1, "b": 2}, "list": [1], "gone": 1});
+        let wanted = json!({"same": {"a": 1}, "changed": {"a": 1, "b": 3}, "list": [1, 2], "new": {"x": 1}});
+        let patch = json!({"changed": {"b": 3}, "list": [1, 2], "new": {"x": 1}, "gone": null});
+        assert_eq!(difference(&present, &wanted), patch);
+        assert_eq!(difference(&present, &present), json!({}));
+    }
 
     #[test]
     fn examples_of_the_rfc() {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use api::meta::LabelSelector;
+use serde_json::Value;
 use thiserror::Error;
 
 /// Anything that labels can be looked up in.
@@ -16,6 +17,13 @@ pub trait Labels {
 impl Labels for BTreeMap<String, String> {
     fn label(&self, key: &str) -> Option<&str> {
         self.get(key).map(String::as_str)
+    }
+}
+
+/// Those of an object as JSON.
+impl Labels for Value {
+    fn label(&self, key: &str) -> Option<&str> {
+        self.pointer("/metadata/labels")?.get(key)?.as_str()
     }
 }
 

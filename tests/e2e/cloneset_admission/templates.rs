@@ -200,9 +200,9 @@ async fn templates_follow_the_settings_of_the_program_when_they_are_changed() {
 
 /// The program comes back at its place without those settings, and with [`HOST_PORTS`].
 async fn relaxed(server: &ApiServer, shop: &Shop, product: Product) -> Product {
-    let port = product.port.to_string();
+    let port = product.port;
     assert!(product.stop().await.success());
-    let options = Options::default().gates(HOST_PORTS).environment("WEBHOOK_PORT", &port);
+    let options = Options::default().gates(HOST_PORTS).port(port);
     let mut product = Product::start(server, options).await;
     product.wait_ready().await;
     reviewed(shop).await;

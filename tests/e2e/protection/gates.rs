@@ -41,9 +41,9 @@ async fn protection_goes_by_its_own_gate_alone() {
     assert_eq!(namespace.delete().await, denied("vnamespace.kb.io", 403, ALWAYS));
     assert!(entries(&client, "mutating").await.iter().all(|entry| entry != "mpod.kb.io"));
 
-    let port = product.port.to_string();
+    let port = product.port;
     assert!(product.stop().await.success());
-    let gates = product::Options::default().gates("").environment("WEBHOOK_PORT", &port);
+    let gates = product::Options::default().gates("").port(port);
     let mut product = Product::start(&server, gates).await;
     product.wait_ready().await;
     wait_for("the entries to follow the gates", async || {

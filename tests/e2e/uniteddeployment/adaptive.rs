@@ -1,4 +1,4 @@
-//! Pods that find no room.
+//! Pods that find no capacity.
 
 use super::*;
 

@@ -26,11 +26,11 @@ async fn scenario_40_after_a_restart_in_a_burst_the_status_is_right() {
         _ => Ok(()),
     })
     .await;
-    let port = product.port.to_string();
+    let port = product.port;
     product.kill().await;
     let begun = spread.get().await.1["status"].clone();
     assert!(versioned(&begun, IGNORED)[0]["creatingPods"].is_object(), "nothing is under way: {begun:#}");
-    let options = product::Options::default().environment("WEBHOOK_PORT", &port);
+    let options = product::Options::default().port(port);
     let mut product = Product::start(&server, options).await;
     product.wait_ready().await;
 

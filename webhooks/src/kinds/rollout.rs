@@ -11,7 +11,7 @@ use informers::index::CacheState;
 use kinds::workload::submitted::in_hub_version;
 use rollouts::freeze;
 use rollouts::object::{Object as _, ObjectName};
-use rollouts::reference::is_same;
+use rollouts::reference::{self, is_same};
 use rollouts::script::{CONFIGURATION, Scripts};
 use rollouts::validation::{Context, review};
 use rollouts::view::{Unread, View};
@@ -29,7 +29,7 @@ pub(super) async fn validate(write: &Write<'_>) -> Verdict {
     if let Some(answer) = write.early_answer(&[]) {
         return answer;
     }
-    let (others, scripts) = match tokio::try_join!(known(write), scripts(write)) {
+    let (others, scripts) = match tokio::try_join!(listed(write), scripts(write)) {
         Ok(known) => known,
         Err(denial) => return denial.into(),
     };
@@ -40,28 +40,20 @@ pub(super) async fn validate(write: &Write<'_>) -> Verdict {
         filter_workload_type: flags.filter_workload_type,
         scripts: &scripts,
     };
-    let verdict = review(write.object, write.old, &context);
-    if verdict.is_allowed() {
-        // A template that changes a moment later must meet it.
-        write.admission.index.announce(Watched::Rollout, write.namespace);
-    }
-    verdict
+    review(write.object, write.old, &context)
 }
 
 /// Holds a workload back whose template changes, where a Rollout is to release it.
 pub(super) async fn freeze(write: &Write<'_>) -> Verdict {
     let Some(old) = write.old else { return Verdict::allow() };
-    let index = &write.admission.index;
-    let known = index.world().rollouts_in(write.namespace);
-    let has_none = known.is_empty() && index.is_current(Watched::Rollout, write.namespace);
-    if has_none || index.cache_state(Watched::Rollout) == CacheState::Absent {
+    if write.admission.index.cache_state(Watched::Rollout) == CacheState::Absent {
         return Verdict::allow();
     }
     let [old, new] = match [old, write.object].map(serde_json::from_str::<Value>) {
         [Ok(old), Ok(new)] => [old, new],
         [Err(error), _] | [_, Err(error)] => return refused(error).into(),
     };
-    match present(write, &reference(&new), &known).await {
+    match present(write, &reference::to(&new)).await {
         Ok(rollouts) => frozen(write, &old, &new, &rollouts).await.map_or_else(Verdict::from, Verdict::edit),
         Err(denial) if [&old, &new].iter().any(|it| it.label(ROLLOUT_WORKLOAD_TYPE).is_some()) => {
             denial.into()
@@ -71,19 +63,11 @@ pub(super) async fn freeze(write: &Write<'_>) -> Verdict {
     }
 }
 
-fn reference(workload: &Value) -> WorkloadRef {
-    let text = |pointer| workload.text(pointer).to_owned();
-    WorkloadRef { api_version: text("/apiVersion"), kind: text("/kind"), name: text("/metadata/name") }
-}
-
 /// The Rollouts among which that of the workload is, as they are now: one that ended must not hold it any more, and one that
 /// was just created may not be known yet.
-async fn present(
-    write: &Write<'_>,
-    workload: &WorkloadRef,
-    known: &[Arc<Rollout>],
-) -> Result<Vec<Arc<Rollout>>, Denial> {
+async fn present(write: &Write<'_>, workload: &WorkloadRef) -> Result<Vec<Arc<Rollout>>, Denial> {
     let is_its = |rollout: &Rollout| is_same(&rollout.spec.workload_ref, workload);
+    let known = write.admission.index.world().rollouts_in(write.namespace);
     if let Some(candidate) = known.iter().find(|rollout| is_its(rollout)) {
         let name = (API_VERSION, KIND, candidate.metadata.name.as_str());
         match object(write, write.namespace, name).await.map(|found| found.and_then(|text| read(&text))) {
@@ -131,16 +115,7 @@ async fn look_up(write: &Write<'_>, unread: Unread, view: &mut View) -> Result<(
     Ok(())
 }
 
-/// The Rollouts of the namespace; where they may not be known as they are, the API server is asked.
-async fn known(write: &Write<'_>) -> Result<Vec<Arc<Rollout>>, Denial> {
-    let index = &write.admission.index;
-    if index.is_current(Watched::Rollout, write.namespace) {
-        return Ok(index.world().rollouts_in(write.namespace));
-    }
-    listed(write).await
-}
-
-/// The Rollouts of the namespace by the API server.
+/// The Rollouts of the namespace, as the API server has them.
 async fn listed(write: &Write<'_>) -> Result<Vec<Arc<Rollout>>, Denial> {
     let objects = list(write, write.namespace, (API_VERSION, KIND), "").await?;
     Ok(objects.iter().filter_map(|object| read(&object.to_string())).collect())

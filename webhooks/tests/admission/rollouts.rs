@@ -193,18 +193,13 @@ async fn without_the_gate_everything_passes() {
 }
 
 #[tokio::test]
-async fn a_namespace_without_rollouts_costs_nothing() {
-    let mut elsewhere = rollout("web", "Deployment");
-    elsewhere["metadata"]["namespace"] = json!("bank");
-    let (admission, requests) = beside(Index::fixed(world(&[elsewhere])), None);
-    let answer = changed(&admission, &deployment("nginx:1"), &labelled(deployment("nginx:2"))).await;
-    assert!(answer.get("patch").is_none() && answer["allowed"] == true, "{answer}");
-    // The kind is not there at all.
+async fn without_the_definition_nothing_is_asked() {
     let absent = Index::awaiting(world(&[]), [Watched::Rollout]);
     absent.set_cache_state(Watched::Rollout, CacheState::Absent);
-    let (admission, more) = beside(absent, None);
-    assert_eq!(changed(&admission, &deployment("nginx:1"), &deployment("nginx:2")).await["allowed"], true);
-    assert!(requests.lock().unwrap().is_empty() && more.lock().unwrap().is_empty());
+    let (admission, requests) = beside(absent, None);
+    let answer = changed(&admission, &deployment("nginx:1"), &labelled(deployment("nginx:2"))).await;
+    assert!(answer.get("patch").is_none() && answer["allowed"] == true, "{answer}");
+    assert!(requests.lock().unwrap().is_empty());
 }
 
 #[tokio::test]
@@ -222,23 +217,17 @@ async fn a_rollout_that_is_gone_holds_nothing_any_more() {
 
 #[tokio::test]
 async fn a_rollout_that_was_just_created_holds_its_workload() {
-    // Of another workload one is known, so that this one's may be new.
+    let mut elsewhere = rollout("web", "Deployment");
+    elsewhere["metadata"]["namespace"] = json!("bank");
     let mut other = rollout("other", "Deployment");
     other["spec"]["workloadRef"]["name"] = json!("other");
-    let now = vec![other.clone(), rollout("web", "Deployment")];
-    let (admission, _) = beside(Index::fixed(world(&[other])), Some(now.clone()));
-    let new = deployment("nginx:2");
-    let answer = changed(&admission, &deployment("nginx:1"), &new).await;
-    assert!(is_held(&stored(&new, &answer)));
-
-    // It is the first of its namespace, and its own review was a moment ago.
-    let (admission, requests) = beside(Index::fixed(world(&[])), Some(now));
-    let unaware = changed(&admission, &deployment("nginx:1"), &new).await;
-    assert!(!is_held(&stored(&new, &unaware)) && requests.lock().unwrap().is_empty());
-    let created = update(&admission, VALIDATE, &Value::Null, &rollout("web", "Deployment")).await;
-    assert_eq!(created["allowed"], true, "{created}");
-    let answer = changed(&admission, &deployment("nginx:1"), &new).await;
-    assert!(is_held(&stored(&new, &answer)));
+    for known in [vec![], vec![elsewhere], vec![other.clone()]] {
+        let now = vec![other.clone(), rollout("web", "Deployment")];
+        let (admission, _) = beside(Index::fixed(world(&known)), Some(now));
+        let new = deployment("nginx:2");
+        let answer = changed(&admission, &deployment("nginx:1"), &new).await;
+        assert!(is_held(&stored(&new, &answer)));
+    }
 }
 
 #[tokio::test]
@@ -270,7 +259,7 @@ async fn only_workloads_with_a_rollout_depend_on_the_cluster() {
 
 #[tokio::test]
 async fn a_rollout_is_checked_against_the_others_of_its_namespace() {
-    let admission = knowing(&[rollout("web", "Deployment")], &[]);
+    let admission = knowing(&[], &[rollout("web", "Deployment")]);
     let second = update(&admission, VALIDATE, &Value::Null, &rollout("again", "Deployment")).await;
     assert_eq!(second["status"]["code"], 422, "{second}");
     let conflict =

@@ -1,7 +1,7 @@
 //! Which requests come to an entry, as expressions of the Common Expression Language: what they leave out costs nothing,
 //! and can't fail while nobody answers.
 
-use api::annotations::{CONTAINER_EXIT_PRIORITY, IN_PROGRESSING};
+use api::annotations::{CONTAINER_EXIT_PRIORITY, IN_PROGRESSING, ORIGINAL_DEPLOYMENT_STRATEGY};
 use api::labels::ROLLOUT_ID;
 use serde::{Deserialize, Serialize};
 
@@ -39,8 +39,9 @@ fn asks_for_order() -> String {
     format!("has(object.metadata.annotations) && '{CONTAINER_EXIT_PRIORITY}' in object.metadata.annotations")
 }
 
-/// A release begins with another template or another identity of it. While one is running, a Deployment may not be let go.
-/// Nothing else concerns a release: replicas and metadata change without us.
+/// A release begins with another template or another identity of it. While one is running, a Deployment may not be let go,
+/// and while a blue-green one is running the settings may not change that it has saved. Nothing else concerns a release:
+/// replicas and metadata change without us.
 fn concerns_release() -> String {
     let value = |object: &str| format!("(field in {object}.spec ? [{object}.spec[field]] : [])");
     let id = |object: &str| {
@@ -51,15 +52,22 @@ fn concerns_release() -> String {
     };
     let changes =
         |fields: &str| format!("{fields}.exists(field, {} != {})", value("object"), value("oldObject"));
+    let has = |annotation: &str| {
+        format!(
+            "[object, oldObject].exists(held, has(held.metadata.annotations) && \
+             '{annotation}' in held.metadata.annotations)"
+        )
+    };
     format!(
         "has(object.spec) && has(oldObject.spec) && ({} || \
-         ['labels', 'annotations'].exists(part, {} != {}) || \
-         [object, oldObject].exists(held, has(held.metadata.annotations) && \
-         '{IN_PROGRESSING}' in held.metadata.annotations) && {})",
+         ['labels', 'annotations'].exists(part, {} != {}) || {} && {} || {} && {})",
         changes("['template']"),
         id("object"),
         id("oldObject"),
+        has(IN_PROGRESSING),
         changes("['paused', 'strategy']"),
+        has(ORIGINAL_DEPLOYMENT_STRATEGY),
+        changes("['minReadySeconds', 'progressDeadlineSeconds', 'updateStrategy']"),
     )
 }
 

@@ -13,6 +13,7 @@ use crate::workload::ordinals::{Ordinals, ReservedOrdinals};
 use crate::workload::resolved::ResolvedWorkload;
 use pod::node_fit::Nodes;
 use pod::observed::{ObservedPod, Pairs};
+use values::merge_patch::difference;
 
 #[cfg(test)]
 mod tests;
@@ -132,15 +133,4 @@ fn patch(state: &PersistentPodState, new: &Status) -> String {
     let metadata = &state.metadata;
     let observed = json!({"uid": metadata.uid, "resourceVersion": metadata.resource_version});
     json!({"metadata": observed, "status": status}).to_string()
-}
-
-/// The merge patch from one map to another: only what differs, and `null` for what is removed.
-fn difference(old: &Value, new: &Value) -> Value {
-    let (Value::Object(old), Value::Object(new)) = (old, new) else { return new.clone() };
-    let differs = new.iter().filter(|(key, value)| old.get(*key) != Some(value));
-    let changed = differs.map(|(key, value)| {
-        (key.clone(), old.get(key).map_or_else(|| value.clone(), |old| difference(old, value)))
-    });
-    let gone = old.keys().filter(|key| !new.contains_key(*key)).map(|key| (key.clone(), Value::Null));
-    Value::Object(changed.chain(gone).collect())
 }

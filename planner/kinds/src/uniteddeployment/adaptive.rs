@@ -1,4 +1,4 @@
-//! Which subsets have no room for their Pods (docs/behaviour/uniteddeployment.md#subsets-without-capacity).
+//! Which subsets have no capacity for their Pods (docs/behaviour/uniteddeployment.md#subsets-without-capacity).
 
 use api::kinds::shared::{Condition, ConditionStatus};
 use api::labels::{RESERVED_POD, UNITED_REVISION};
@@ -52,15 +52,15 @@ pub(super) struct Rules<'a> {
 /// What a subset comes to.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Judgement {
-    /// It has no room for all of its Pods.
+    /// It has no capacity for all of its Pods.
     pub(super) is_unschedulable: bool,
     /// The stored status already marked it as unschedulable.
     pub(super) was_marked: bool,
     /// Its condition; `None` where it never had one and needs none.
     pub(super) condition: Option<Condition>,
-    /// Pods that wait for room, or are not trusted yet.
+    /// Pods that wait for capacity, or are not trusted yet.
     pub(super) reserved: i32,
-    /// Pods of a subset that is not trusted, which do not exist yet: whether they find room is not known.
+    /// Pods of a subset that is not trusted, which do not exist yet: whether they find capacity is not known.
     pub(super) awaited: i32,
     /// Of the reserved ones, those that will not be ready soon: the scheduler refused them, or an older revision runs in them.
     pub(super) stuck: i32,
@@ -84,7 +84,7 @@ pub(super) fn of_new_subset(now: Timestamp) -> Condition {
     changed(None, (SCHEDULABLE, ConditionStatus::False), (CREATED, message), now)
 }
 
-/// The condition of a subset that just got room again, and gets more Pods: these are not trusted yet.
+/// The condition of a subset that just got capacity again, and gets more Pods: these are not trusted yet.
 pub(super) fn of_grown_subset(known: Option<&Condition>, now: Timestamp) -> Condition {
     let message = "subset just recovered scaled up";
     changed(known, (SCHEDULABLE, ConditionStatus::False), (RESCHEDULE, message), now)
@@ -109,7 +109,7 @@ pub(super) fn judge(
     }
 }
 
-/// Without room for a Pod the subset gets no further ones for a while.
+/// Without capacity for a Pod the subset gets no further ones for a while.
 fn by_time(rules: &Rules<'_>, place: &SubsetWorkload<'_>, mut judgement: Judgement) -> Judgement {
     let duration = rules.durations.1;
     let set = |status, reason, message: &str, judgement: &mut Judgement| {
@@ -132,10 +132,10 @@ fn by_time(rules: &Rules<'_>, place: &SubsetWorkload<'_>, mut judgement: Judgeme
     }
     let mut has_timed_out = false;
     for pod in place.active() {
-        match room(rules, pod) {
-            Room::SubsetWorkloads => {}
-            Room::Awaited(until) => judgement.requeue_at(until),
-            Room::Lacking => has_timed_out = true,
+        match capacity(rules, pod) {
+            Capacity::SubsetWorkloads => {}
+            Capacity::Awaited(until) => judgement.requeue_at(until),
+            Capacity::Lacking => has_timed_out = true,
         }
     }
     if has_timed_out {
@@ -170,7 +170,7 @@ fn by_pods(
     let is_new = known.is_some_and(|known| known.reason == CREATED);
     let lacking = place.child.replicas.saturating_sub(i32::try_from(living.len()).unwrap_or(i32::MAX)).max(0);
     if judgement.was_marked && (lacking > 0 || (is_new && living.is_empty())) {
-        // Whether these find room is not known before they are there.
+        // Whether these find capacity is not known before they are there.
         judgement.awaited = lacking;
         return judgement;
     }
@@ -189,11 +189,11 @@ fn is_reserved(rules: &Rules<'_>, pod: &ObservedPod, keeps_old: bool, judgement:
         return !(label.is_some() && is_updated && is_trusted(rules, pod, judgement));
     }
     if is_updated {
-        let room = room(rules, pod);
-        if let Room::Awaited(until) = room {
+        let capacity = capacity(rules, pod);
+        if let Capacity::Awaited(until) = capacity {
             judgement.requeue_at(until);
         }
-        return matches!(room, Room::Lacking);
+        return matches!(capacity, Capacity::Lacking);
     }
     if keeps_old || pod.is_ready() {
         return false;
@@ -224,8 +224,8 @@ fn is_trusted(rules: &Rules<'_>, pod: &ObservedPod, judgement: &mut Judgement) -
     false
 }
 
-/// Whether a Pod has found room.
-enum Room {
+/// Whether a Pod has found capacity.
+enum Capacity {
     SubsetWorkloads,
     /// The scheduler has found none, and may continue until then.
     Awaited(Timestamp),
@@ -243,12 +243,12 @@ fn is_refused(pod: &ObservedPod) -> bool {
     has_no_node(pod) && is_refused
 }
 
-fn room(rules: &Rules<'_>, pod: &ObservedPod) -> Room {
+fn capacity(rules: &Rules<'_>, pod: &ObservedPod) -> Capacity {
     if !is_refused(pod) {
-        return Room::SubsetWorkloads;
+        return Capacity::SubsetWorkloads;
     }
     let until = after(pod.metadata.created().unwrap_or(rules.now), rules.durations.0);
-    if until < rules.now { Room::Lacking } else { Room::Awaited(until) }
+    if until < rules.now { Capacity::Lacking } else { Capacity::Awaited(until) }
 }
 
 fn after(time: Timestamp, seconds: i32) -> Timestamp {

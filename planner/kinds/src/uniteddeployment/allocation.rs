@@ -18,9 +18,9 @@ pub(super) struct Present {
     pub(super) replicas: i32,
     /// Pods that are ready.
     pub(super) ready: i32,
-    /// Pods that wait for room, or are not trusted yet.
+    /// Pods that wait for capacity, or are not trusted yet.
     pub(super) reserved: i32,
-    /// It has no room for all of its Pods.
+    /// It has no capacity for all of its Pods.
     pub(super) is_unschedulable: bool,
     /// The stored status already marked it as unschedulable.
     pub(super) was_marked: bool,
@@ -154,7 +154,7 @@ fn fill(bounds: &[Bounds<'_>], total: i32) -> Shares {
     shares
 }
 
-/// A subset without room keeps the Pods that are ready; one with room keeps them too.
+/// A subset without capacity keeps the Pods that are ready; one with capacity keeps them too.
 fn adapt<'a>(bounds: Bounds<'a>, present: &BTreeMap<&str, Present>) -> Bounds<'a> {
     let Bounds { name, least, most } = bounds;
     match present.get(name) {

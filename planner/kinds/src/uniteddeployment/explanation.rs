@@ -58,10 +58,10 @@ fn why(plan: &Plan, subset: &str) -> Vec<String> {
     let mut why = Vec::new();
     let Some(judgement) = plan.judgements.get(subset) else { return why };
     if let Some(condition) = judgement.condition.as_ref().filter(|_| judgement.is_unschedulable) {
-        why.push(format!("it has no room for more Pods: {}", condition.message));
+        why.push(format!("it has no capacity for more Pods: {}", condition.message));
     }
     if judgement.reserved > 0 {
-        why.push(format!("{} of its Pods wait for room or are not trusted yet", judgement.reserved));
+        why.push(format!("{} of its Pods wait for capacity or are not trusted yet", judgement.reserved));
     }
     if let Some(again) = judgement.again {
         why.push(format!("it is looked at again at {}", values::moment::rfc3339(again)));

@@ -1,5 +1,5 @@
 //! Pods of one workload are alike: their containers, labels, owners and the words of their status are kept
-//! once for all of them.
+//! once for all of them. So are the maps of Nodes.
 
 use std::collections::HashSet;
 use std::hash::Hash;
@@ -57,9 +57,13 @@ impl Pool {
             self.reports.share(&mut status.report);
         }
         self.statuses.share(&mut status.ephemeral_container_statuses);
-        if self.len() > self.limit {
-            self.sweep();
-        }
+        self.sweep_if_due();
+    }
+
+    /// Replaces a map by an equal one, or else its pairs by those that other maps have.
+    pub fn share_map(&mut self, map: &mut Pairs) {
+        self.map(map);
+        self.sweep_if_due();
     }
 
     /// How many parts are kept.
@@ -86,6 +90,12 @@ impl Pool {
                 }
             }
             self.maps.0.insert(map.0.clone());
+        }
+    }
+
+    fn sweep_if_due(&mut self) {
+        if self.len() > self.limit {
+            self.sweep();
         }
     }
 

@@ -36,7 +36,8 @@ pub(super) fn begin(release: &BatchRelease, status: &mut Status) {
     status.canary_status.get_or_insert_default();
 }
 
-/// Looks whether the workload is as it was. Returns whether it has been scaled, or why the release has to wait.
+/// Looks whether the workload is as it was. Returns whether it is to be closed where it is open too far, since it has been
+/// scaled or the release goes back; or why the release has to wait.
 pub(super) fn look_at(
     release: &BatchRelease,
     workload: &Workload,
@@ -61,7 +62,12 @@ pub(super) fn look_at(
     status.update_revision.clone_from(&workload.update_revision);
     let is_scaled = status.observed_workload_replicas.is_some_and(|replicas| replicas != workload.replicas);
     status.observed_workload_replicas = Some(workload.replicas);
-    Ok(is_scaled)
+    let present = status.canary_status.get_or_insert_default().current_batch;
+    let back = release.spec.release_plan.batch_partition.filter(|allowed| (0..present).contains(allowed));
+    if let Some(batch) = back {
+        go_to(status, batch);
+    }
+    Ok(is_scaled || back.is_some())
 }
 
 /// Goes on with a batch as if it had not begun.

@@ -52,7 +52,12 @@ fn work(cluster: &mut Cluster, unready: i32) {
     );
 }
 
+/// The Rollout lets batches run; without one the release ends, of which the workload says nothing any more.
 fn allow(cluster: &mut Cluster, batch: Option<i32>) {
+    if batch.is_none() {
+        let unmarked = json!({"rollouts.kruise.io/in-progressing": null});
+        cluster.change("CloneSet", "web", json!({"metadata": {"annotations": unmarked}}));
+    }
     cluster.change(KIND, "rel", json!({"spec": {"releasePlan": {"batchPartition": batch}}}));
 }
 
@@ -508,6 +513,20 @@ fn a_release_that_is_deleted_leaves_the_workload_to_the_next_one() {
     running.report("CloneSet", "web", json!({"updateRevision": "web-newer"}));
     running.step();
     assert_eq!(clone_set_partition(&running), 4);
+    // Without a mark nobody follows: a Rollout that goes lets the workload go on, and a person leaves it as it is.
+    let owner =
+        json!({"apiVersion": API_VERSION, "kind": "Rollout", "name": "rel", "uid": "r", "controller": true});
+    for (owners, left) in [(json!([owner]), Value::Null), (json!([]), json!("80%"))] {
+        let mut last = cluster(json!({"metadata": {"ownerReferences": owners}}));
+        last.step();
+        last.change(
+            "CloneSet",
+            "web",
+            json!({"metadata": {"annotations": {"rollouts.kruise.io/in-progressing": null}}}),
+        );
+        delete(&mut last);
+        assert_eq!(clone_set_partition(&last), left);
+    }
 }
 
 #[test]

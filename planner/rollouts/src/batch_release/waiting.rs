@@ -51,10 +51,14 @@ fn trouble(pods: &[&Arc<ObservedPod>]) -> Option<String> {
 
 /// Why a Pod is not ready, where somebody says it.
 fn reason(pod: &ObservedPod) -> Option<String> {
+    let unscheduled = pod.condition("PodScheduled").filter(|condition| &*condition.status == "False");
+    failure(pod).or(unscheduled.map(|condition| &*condition.reason)).map(str::to_owned)
+}
+
+/// Why a container of a Pod does not start.
+pub(crate) fn failure(pod: &ObservedPod) -> Option<&str> {
     let statuses = pod.status.init_container_statuses.iter().chain(&*pod.status.container_statuses);
     let waiting = statuses.filter_map(|status| status.state.waiting.as_ref());
     let is_trouble = |reason: &&str| !matches!(*reason, "" | "ContainerCreating" | "PodInitializing");
-    let waiting = waiting.map(|waiting| &*waiting.reason).find(is_trouble);
-    let unscheduled = pod.condition("PodScheduled").filter(|condition| &*condition.status == "False");
-    waiting.or(unscheduled.map(|condition| &*condition.reason)).map(str::to_owned)
+    waiting.map(|waiting| &*waiting.reason).find(is_trouble)
 }

@@ -60,7 +60,13 @@ impl<'a> Sets<'a> {
         for object in replica_sets(deployment, view)? {
             let set = Set::of(object, stable);
             match sets.new {
-                None if same_template(deployment, object) => sets.new = Some(set),
+                None if same_template(deployment, object) => {
+                    // What was available before its size changed may have gone.
+                    let generation = object.number("/metadata/generation").unwrap_or(0);
+                    let seen = object.number("/status/observedGeneration");
+                    let is_seen = seen.is_none_or(|seen| seen >= generation);
+                    sets.new = Some(Set { available: if is_seen { set.available } else { 0 }, ..set });
+                }
                 _ => sets.old.push(set),
             }
         }
@@ -92,14 +98,16 @@ pub fn replica_sets<'v>(deployment: &Value, view: &'v View) -> Result<Vec<&'v Va
 
 /// A ReplicaSet has the template of its Deployment, but for the label that distinguishes ReplicaSets.
 pub fn same_template(deployment: &Value, set: &Value) -> bool {
-    let template = |object: &Value| {
-        let mut template = object.pointer("/spec/template").cloned().unwrap_or_default();
-        if let Some(labels) = template.pointer_mut("/metadata/labels").and_then(Value::as_object_mut) {
-            labels.remove(POD_TEMPLATE_HASH);
-        }
-        template
-    };
-    comparison::is_same(&template(deployment), &template(set))
+    comparison::is_same(&template_of(deployment), &template_of(set))
+}
+
+/// The template of a workload or ReplicaSet, without that label.
+pub(crate) fn template_of(object: &Value) -> Value {
+    let mut template = object.pointer("/spec/template").cloned().unwrap_or_default();
+    if let Some(labels) = template.pointer_mut("/metadata/labels").and_then(Value::as_object_mut) {
+        labels.remove(POD_TEMPLATE_HASH);
+    }
+    template
 }
 
 /// The name of a ReplicaSet.

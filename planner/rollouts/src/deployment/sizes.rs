@@ -1,7 +1,7 @@
 //! How large each ReplicaSet of a Deployment is to be next (docs/behaviour/rollouts.md#the-deployment-controller): a rolling
 //! update that stops at the number of new Pods that the release allows.
 //!
-//! 1. New Pods: never more than the release allows, except those that are there already.
+//! 1. New Pods: never more than the release allows, except those that are there already and leave room for the old ones.
 //! 2. All Pods: no more than `replicas` and the surge, where it was so. One more where there would be no new Pod otherwise.
 //! 3. Available Pods: no fewer than `replicas` without those that may be unavailable, where it was so.
 //! 4. Old Pods: no fewer than what the release leaves old.
@@ -24,7 +24,7 @@ pub(super) struct Sizes {
 /// available, so the second is the same before and after them.
 pub(super) fn next(limits: &Limits, sets: &Sets<'_>) -> Sizes {
     let all_old: i64 = sets.old.iter().map(|set| set.replicas).sum();
-    let new = grown(limits, sets.new.as_ref().map_or(0, |set| set.replicas), all_old);
+    let new = next_new(limits, sets, all_old);
     let mut old: Vec<i64> = sets.old.iter().map(|set| set.replicas).collect();
     let kept = limits.replicas - limits.updated.max(new);
     if all_old < kept {
@@ -37,9 +37,13 @@ pub(super) fn next(limits: &Limits, sets: &Sets<'_>) -> Sizes {
     Sizes { new, old }
 }
 
-fn grown(limits: &Limits, present: i64, all_old: i64) -> i64 {
+fn next_new(limits: &Limits, sets: &Sets<'_>, all_old: i64) -> i64 {
+    let present = sets.new.as_ref().map_or(0, |set| set.replicas);
     if present >= limits.updated {
-        return present.min(limits.replicas);
+        // Those beyond the limit go where old ones that work have their room.
+        let available: i64 = sets.old.iter().map(|set| set.available).sum();
+        let old = all_old.min(limits.unavailable + available);
+        return present.min(limits.updated.max(limits.replicas - old));
     }
     let room = limits.replicas + limits.surge - present - all_old;
     // With Pods in one ReplicaSet alone, Kubernetes' own controller would undo whatever changes its size.

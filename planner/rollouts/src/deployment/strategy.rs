@@ -51,7 +51,6 @@ impl Strategy {
     /// The strategy of a Deployment that a release in batches holds; `None` where it holds none.
     pub(super) fn of(deployment: &Value) -> Option<Self> {
         let is_held = deployment.annotation(BATCH_RELEASE_CONTROL).is_some()
-            && deployment.text("/spec/strategy/type") == "Recreate"
             && deployment.pointer("/spec/paused").and_then(Value::as_bool) == Some(true);
         if !is_held || deployment.is_deleting() {
             return None;
@@ -116,7 +115,6 @@ mod tests {
             Strategy::of(&deployment)
         };
         assert_eq!(without(&|object| object["spec"]["paused"] = false.into()), None);
-        assert_eq!(without(&|object| object["spec"]["strategy"]["type"] = "RollingUpdate".into()), None);
         assert_eq!(
             without(&|object| object["metadata"]["annotations"][DEPLOYMENT_STRATEGY] = Value::Null),
             None

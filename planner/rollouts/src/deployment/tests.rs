@@ -143,6 +143,8 @@ impl Cluster {
                 let merged =
                     values::merge_patch::merge_patch(&object.to_string(), &patch.to_string()).unwrap();
                 *object = serde_json::from_str(&merged).unwrap();
+                let generation = object.number("/metadata/generation").unwrap_or(0);
+                object["metadata"]["generation"] = (generation + 1).into();
             }
             Write::Delete { .. } => panic!("ReplicaSets are left to Kubernetes: {write:?}"),
         }
@@ -162,8 +164,8 @@ impl Cluster {
         for set in &mut self.sets {
             let pods = self.pods.entry(set.name().to_owned()).or_default();
             let available = pods.iter().filter(|available| **available).count();
-            set["status"] =
-                json!({"replicas": pods.len(), "readyReplicas": available, "availableReplicas": available});
+            set["status"] = json!({"replicas": pods.len(), "readyReplicas": available, "availableReplicas": available,
+                "observedGeneration": set.number("/metadata/generation").unwrap_or(0)});
         }
     }
 
@@ -491,12 +493,27 @@ fn a_scaled_deployment_keeps_the_share_of_new_pods_and_its_notes() {
     }
     cluster.deployment["spec"]["replicas"] = 4.into();
     cluster.roll();
-    assert_eq!(cluster.total(), 4);
-    assert_eq!(cluster.size("v2"), 4);
+    assert_eq!(cluster.sizes(), sizes(&[("v1", 2), ("v2", 2)]));
 }
 
 #[test]
-fn new_pods_beyond_the_size_of_the_deployment_go_at_once() {
+fn a_deployment_that_shrinks_keeps_the_old_pods_that_its_release_leaves() {
+    let mut cluster = Cluster::held(10, &json!({"partition": "30%"}));
+    cluster.roll();
+    cluster.deployment["spec"]["replicas"] = 3.into();
+    let mut broken = cluster.clone();
+    cluster.advance();
+    assert_eq!(cluster.sizes(), sizes(&[("v1", 2), ("v2", 1)]));
+    // New Pods go only where old ones work in their place.
+    broken.pods.get_mut("web-v1").unwrap().fill(false);
+    broken.pods.get_mut("web-v1").unwrap()[0] = true;
+    broken.report();
+    broken.advance();
+    assert_eq!(broken.sizes(), sizes(&[("v1", 1), ("v2", 2)]));
+}
+
+#[test]
+fn a_number_of_new_pods_that_covers_the_deployment_leaves_no_old_one() {
     let mut cluster = Cluster::held(10, &json!({"partition": 6}));
     cluster.roll();
     cluster.deployment["spec"]["replicas"] = 4.into();
@@ -563,7 +580,12 @@ fn a_deployment_that_nothing_guards_gets_its_own_way_to_update_back() {
         );
     }
     assert!(cluster.advance());
-    assert_eq!(plan(&cluster.deployment, &cluster.view(), &settings()), Ok(None));
+    assert_eq!(cluster.plan().writes, []);
+    cluster.configuration = Some(json!({"metadata": {"name": CONFIGURATION}}));
+    assert!(cluster.advance());
+    assert_eq!(cluster.deployment["spec"]["strategy"], json!({"type": "Recreate"}));
+    cluster.roll();
+    assert_eq!(cluster.sizes(), sizes(&[("v1", 3), ("v2", 1)]));
 }
 
 #[test]

@@ -3,9 +3,9 @@
 use api::annotations::DEPLOYMENT_STRATEGY;
 use serde_json::{Value, json};
 
-use super::set;
 use crate::object::Object as _;
 use crate::workload::Style;
+use crate::workload::draft::set;
 
 /// Keeps the Deployment as its release holds it. `is_new`: the update brings another template.
 pub(super) fn hold(deployment: &mut Value, old: &Value, style: Style, is_new: bool) {
@@ -38,7 +38,7 @@ fn put_back_strategy(deployment: &mut Value, old: &Value) {
 
 /// Type Recreate keeps Kubernetes' own controller from it. How it would update otherwise is noted, for the controller that
 /// rolls it and for the end of the release. Before the release holds it there is no note.
-fn hold_strategy(deployment: &mut Value, is_new: bool) {
+pub(crate) fn hold_strategy(deployment: &mut Value, is_new: bool) {
     let noted = deployment.annotation(DEPLOYMENT_STRATEGY).and_then(|text| serde_json::from_str(text).ok());
     let Some(noted @ Value::Object(_)) = noted else { return };
     let mut note = noted.clone();

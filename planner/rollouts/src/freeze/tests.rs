@@ -42,7 +42,7 @@ fn running(workload: &Value) -> Value {
 }
 
 fn rollout(workload: &Value, strategy: &Value) -> Rollout {
-    let reference = workload_ref(workload);
+    let reference = reference::to(workload);
     serde_json::from_value(json!({
         "metadata": {"name": "web", "namespace": "shop"},
         "spec": {"workloadRef": reference, "strategy": strategy}, "status": {"phase": "Healthy"},
@@ -218,10 +218,10 @@ fn traffic_needs_pods_of_one_version_until_a_release_is_running() {
 }
 
 #[test]
-fn a_deployment_is_stable_at_its_oldest_replica_set_with_pods() {
+fn a_deployment_is_stable_at_its_largest_replica_set() {
     let (old, new) = (deployment(), updated(&deployment()));
     for (list, is_routed, stable) in [
-        (vec![("a", 0), ("b", 2), ("c", 1)], false, Some("b")),
+        (vec![("a", 0), ("b", 2), ("c", 2), ("d", 1)], false, Some("b")),
         (vec![("a", 0), ("b", 2), ("c", 1)], true, None),
         (vec![("a", 0), ("b", 3)], true, Some("b")),
         (vec![("a", 0)], false, None),
@@ -235,6 +235,11 @@ fn a_deployment_is_stable_at_its_oldest_replica_set_with_pods() {
             (stable.is_some(), stable.is_some())
         );
     }
+    // While its release ends there are Pods of two versions.
+    let mut ending = rollout(&old, &routed());
+    ending.status.phase = Phase::Progressing;
+    let frozen = reviewed_by(ending, &old, &new, &sets(&[("b", 1), ("c", 2)]));
+    assert_eq!(frozen.label(STABLE_REVISION), Some("c"));
     let (rollouts, gates) = ([Arc::new(rollout(&old, &batches()))], FeatureGates::parse("", "").unwrap());
     let context = Context { rollouts: &rollouts, gates: &gates, view: &View::default() };
     assert!(matches!(review(&old, &new, &context), Err(Unread::List(_))));
@@ -255,6 +260,9 @@ fn a_deployment_in_batches_stays_paused_and_of_type_recreate() {
     let old = held(&json!({"rollingStyle": "Partition", "partition": 1, "later": true}));
     let resumed = with(&old, "/spec/paused", json!(false));
     assert_eq!(reviewed(&batches(), &old, &resumed), old);
+    let mut disabled = rollout(&old, &batches());
+    disabled.status.phase = Phase::Disabled;
+    assert_eq!(reviewed_by(disabled, &old, &resumed, &View::default()), resumed);
     let rolling_update = json!({"maxSurge": "50%"});
     let rolling =
         with(&old, "/spec/strategy", json!({"type": "RollingUpdate", "rollingUpdate": rolling_update}));
@@ -298,9 +306,71 @@ fn a_blue_green_deployment_pauses_for_a_third_version_and_keeps_its_type() {
 }
 
 #[test]
+fn blue_green_settings_are_put_back_and_those_of_their_author_saved() {
+    const SAVED: &str = "/metadata/annotations/rollouts.kruise.io~1original-deployment-strategy";
+    let strategy = json!({"blueGreen": {"steps": [{"replicas": 1}]}});
+    for (object, settings) in [
+        (deployment(), "/spec/strategy/rollingUpdate"),
+        (cloneset(), "/spec/updateStrategy"),
+        (workload("apps.kruise.io/v1beta1", "CloneSet"), "/spec/updateStrategy/rollingUpdate"),
+    ] {
+        let saved = |surge: &str| json!(json!({"heldSurge": surge, "maxUnavailable": 1}).to_string());
+        let held = with(&running(&object), settings, json!({"maxSurge": "50%", "maxUnavailable": 0}));
+        let mut held = with(&held, SAVED, saved("50%"));
+        held["spec"]["minReadySeconds"] = 2147483646.into();
+        if object["kind"] == "Deployment" {
+            held["spec"]["progressDeadlineSeconds"] = 2147483647.into();
+            held["spec"]["strategy"]["type"] = "RollingUpdate".into();
+        }
+        let mut applied = with(&held, settings, json!({"maxSurge": 2, "maxUnavailable": "10%"}));
+        applied["spec"]["minReadySeconds"] = 5.into();
+        let kept = reviewed(&strategy, &held, &applied);
+        assert_eq!(kept["spec"], held["spec"]);
+        let noted = kept.annotation("rollouts.kruise.io/original-deployment-strategy").unwrap();
+        let expected =
+            json!({"heldSurge": "50%", "maxSurge": 2, "maxUnavailable": "10%", "minReadySeconds": 5});
+        assert_eq!(serde_json::from_str::<Value>(noted).unwrap(), expected);
+        // The release itself lets it grow.
+        let grown = with(&held, &format!("{settings}/maxSurge"), json!("100%"));
+        let grown = with(&grown, SAVED, saved("100%"));
+        assert_eq!(reviewed(&strategy, &held, &grown), grown);
+    }
+}
+
+#[test]
 fn a_deployment_whose_release_ends_is_let_go() {
     let old = held(&json!({"rollingStyle": "Partition"}));
-    let mut new = with(&old, "/spec/paused", json!(false));
-    new["metadata"]["annotations"] = json!({});
-    assert_eq!(reviewed(&batches(), &old, &new), new);
+    let mut unmarked = old.clone();
+    unmarked["metadata"]["annotations"].as_object_mut().unwrap().remove(IN_PROGRESSING);
+    assert_eq!(reviewed(&batches(), &old, &unmarked), unmarked);
+    let released = with(&unmarked, "/spec/paused", json!(false));
+    assert_eq!(reviewed(&batches(), &unmarked, &released), released);
+}
+
+#[test]
+fn a_write_without_the_mark_that_changes_more_than_metadata_ends_no_release() {
+    let id = "/metadata/annotations/rollouts.kruise.io~1rollout-id";
+    let old = held(&json!({"rollingStyle": "Partition", "partition": 1}));
+    let old =
+        with(&old, &format!("/metadata/labels/{}", STABLE_REVISION.replace('/', "~1")), json!("stable"));
+    let old = with(&old, "/metadata/annotations/batchrelease.rollouts.kruise.io~1control-info", json!("{}"));
+    let old = with(&old, id, json!("1"));
+    // As `kubectl replace` with the object as its author knows it.
+    for new in [deployment(), updated(&deployment())] {
+        let kept =
+            reviewed(&batches(), &old, &with(&new, "/spec/strategy", json!({"type": "RollingUpdate"})));
+        assert_eq!(kept["spec"]["template"], new["spec"]["template"]);
+        let held =
+            (&kept["spec"]["paused"], &kept["spec"]["strategy"]["type"], note_of(&kept)["partition"].clone());
+        assert_eq!(held, (&json!(true), &json!("Recreate"), json!(1)));
+        assert_eq!((kept.label(STABLE_REVISION), is_frozen(&kept)), (Some("stable"), true));
+        assert_eq!(
+            (kept.annotation("batchrelease.rollouts.kruise.io/control-info"), kept.annotation(ROLLOUT_ID)),
+            (None, None)
+        );
+    }
+    let running = with(&running(&cloneset()), id, json!("1"));
+    let replaced = with(&updated(&cloneset()), id, json!("1"));
+    let again = reviewed(&batches(), &running, &replaced);
+    assert_eq!((is_frozen(&again), &again["spec"]["updateStrategy"]["partition"]), (true, &json!("100%")));
 }

@@ -11,7 +11,7 @@ use api::kinds::shared::IntOrString;
 use serde_json::{Map, Value, json};
 
 use super::pass::{Halt, Pass};
-use crate::batch_release;
+use crate::batch_release::{self, RELEASED_WORKLOAD};
 use crate::object::{Object as _, ObjectName};
 use crate::workload::batch::Batch;
 use crate::workload::{Style, Workload};
@@ -39,6 +39,10 @@ const OWN: [&str; 8] = [
 impl Batches<'_> {
     fn is_deleting(&self) -> bool {
         self.object.is_deleting()
+    }
+
+    fn is_completed(&self) -> bool {
+        self.release.status.phase == Phase::Completed
     }
 
     /// The highest batch that may run, from 0.
@@ -69,6 +73,12 @@ impl<'a> Pass<'a> {
         Ok(Some(Batches { name, object, release }))
     }
 
+    /// The workload with which the release began is gone, and another one has its name.
+    pub(super) fn has_lost_workload(&self) -> Result<bool, Halt> {
+        let Some((workload, batches)) = self.workload.zip(self.read_batches()?) else { return Ok(false) };
+        Ok(!batch_release::is_of(&batches.release, workload))
+    }
+
     /// Copies what the BatchRelease counts.
     pub(super) fn count(&mut self) -> Result<(), Halt> {
         let batches = self.read_batches()?;
@@ -83,6 +93,12 @@ impl<'a> Pass<'a> {
             self.touch();
         }
         Ok(())
+    }
+
+    /// The BatchRelease is at a later step than the present one.
+    pub(super) fn goes_back(&self, index: i32) -> Result<bool, Halt> {
+        let batches = self.read_batches()?.filter(|batches| !batches.is_deleting());
+        Ok(batches.and_then(|batches| batches.partition()).is_some_and(|batch| batch >= index))
     }
 
     /// How many Pods the BatchRelease may have made new by now.
@@ -115,6 +131,7 @@ impl<'a> Pass<'a> {
         let waits = batch_release::waiting(&batches.release, workload, self.view)?;
         let message = waits.unwrap_or_else(|| format!("batch {} is going on", batch.saturating_add(1)));
         self.watch_progress(&message);
+        self.watch_deadline(workload, &message)?;
         Err(self.wait(message))
     }
 
@@ -144,11 +161,13 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// A rollback in batches is one of the BatchRelease too.
+    /// A rollback in batches is one of the BatchRelease too, which knows its workload.
     fn annotations(&self, workload: &Workload) -> Map<String, Value> {
         let wanted = self.rollout.metadata.annotations.get(ROLLBACK_IN_BATCH);
         let wanted = wanted.filter(|_| workload.is_rolled_back);
-        wanted.map(|wanted| (ROLLBACK_IN_BATCH.to_owned(), json!(wanted))).into_iter().collect()
+        let wanted = wanted.map(|wanted| (ROLLBACK_IN_BATCH.to_owned(), json!(wanted)));
+        let released = (RELEASED_WORKLOAD.to_owned(), json!(workload.object.uid()));
+        wanted.into_iter().chain([released]).collect()
     }
 
     fn create_batches(&mut self, plan: &ReleasePlan, workload: &Workload) {
@@ -188,12 +207,16 @@ impl<'a> Pass<'a> {
         (!patch.is_empty()).then_some(Value::Object(patch))
     }
 
-    /// A workload that is held back without a BatchRelease gets one that hands it back. Says whether it did.
+    /// A workload that is held back without a BatchRelease gets one that hands it back. Says whether it did. One that goes,
+    /// or is done, hands nothing back any more.
     pub(super) fn create_resuming_batches(&mut self, workload: &Workload) -> Result<bool, Halt> {
-        let is_missing = self.read_batches()?.is_none();
+        let batches = self.read_batches()?;
+        let is_missing = batches.is_none();
         if is_missing {
             let plan = self.release_plan(None);
             self.create_batches(&plan, workload);
+        } else if batches.is_some_and(|batches| batches.is_deleting() || batches.is_completed()) {
+            self.delete_batches()?;
         }
         Ok(is_missing)
     }
@@ -209,7 +232,7 @@ impl<'a> Pass<'a> {
             self.writes.push(Write::patch(&batches.name, batches.object, patch));
             return Err(self.wait("the workload is handed back"));
         }
-        if batches.release.status.phase == Phase::Completed {
+        if batches.is_completed() {
             return Ok(());
         }
         let message = batches.release.status.message;

@@ -1,6 +1,6 @@
 //! What the Rollout, its workload and its TrafficRouting carry of it (docs/behaviour/rollouts.md#keys).
 
-use api::kinds::rollout::{API_VERSION, KIND, Strategy};
+use api::kinds::rollout::{API_VERSION, KIND, Rollout, Strategy};
 use api::kinds::trafficrouting;
 use api::{annotations, finalizers, labels};
 use serde_json::{Map, Value, json};
@@ -8,6 +8,7 @@ use values::hash::hex_sha256;
 
 use super::pass::{Halt, Pass};
 use crate::object::{Object as _, ObjectName};
+use crate::view::ListName;
 use crate::workload::{Workload, WorkloadKind};
 use crate::write::Write;
 
@@ -37,6 +38,13 @@ fn type_label(kind: WorkloadKind) -> &'static str {
     }
 }
 
+/// The name of the TrafficRouting that a Rollout refers to; empty where it does not. The annotation wins over the spec.
+pub(crate) fn traffic_routing_name(rollout: &Rollout) -> &str {
+    let annotated = rollout.metadata.annotations.get(annotations::ROLLOUT_TRAFFIC_ROUTING);
+    let name = annotated.map(String::as_str).filter(|name| !name.is_empty());
+    name.unwrap_or_else(|| rollout.spec.strategy.traffic_routing_ref())
+}
+
 impl Pass<'_> {
     /// Puts the finalizer and the hash on the Rollout.
     pub(super) fn claim(&mut self) {
@@ -53,8 +61,15 @@ impl Pass<'_> {
         self.patch_rollout(patch);
     }
 
-    /// Takes the finalizer from the Rollout, which goes then: no status is written any more.
+    /// Takes the label from the workload, whose updates need no webhook any more, and the finalizer from the Rollout, which
+    /// goes then: no status is written any more.
     pub(super) fn let_go(&mut self) {
+        let is_labelled =
+            |workload: &&Workload| workload.object.label(labels::ROLLOUT_WORKLOAD_TYPE).is_some();
+        if let Some(workload) = self.workload.filter(is_labelled) {
+            let patch = json!({"metadata": {"labels": {labels::ROLLOUT_WORKLOAD_TYPE: null}}});
+            self.writes.push(Write::patch(&workload.name, &workload.object, patch));
+        }
         let held = self.rollout.metadata.finalizers.iter();
         let kept: Value = held.filter(|held| *held != finalizers::ROLLOUT).cloned().collect();
         self.patch_rollout(Map::from_iter([("finalizers".to_owned(), kept)]));
@@ -81,11 +96,9 @@ impl Pass<'_> {
         }
     }
 
-    /// The TrafficRouting by which traffic follows this release too. The annotation wins over the spec.
+    /// The TrafficRouting by which traffic follows this release too.
     fn traffic_routing(&self) -> Option<ObjectName> {
-        let annotated = self.rollout.metadata.annotations.get(annotations::ROLLOUT_TRAFFIC_ROUTING);
-        let name = annotated.map(String::as_str).filter(|name| !name.is_empty());
-        let name = name.unwrap_or_else(|| self.rollout.spec.strategy.traffic_routing_ref());
+        let name = traffic_routing_name(self.rollout);
         let (api_version, kind) = (trafficrouting::API_VERSION, trafficrouting::KIND);
         (!name.is_empty()).then(|| self.named(api_version, kind, name))
     }
@@ -116,14 +129,20 @@ impl Pass<'_> {
         Ok(())
     }
 
-    /// Tells the TrafficRouting that the release is over.
-    pub(super) fn release_traffic_routing(&mut self) -> Result<(), Halt> {
-        let Some(name) = self.traffic_routing() else { return Ok(()) };
+    /// Tells every TrafficRouting that knows of the release that it is over: the reference may have changed since.
+    pub(super) fn release_traffic_routings(&mut self) -> Result<(), Halt> {
+        let (api_version, kind) = (trafficrouting::API_VERSION, trafficrouting::KIND);
         let finalizer = self.progressing_finalizer();
-        let routing = self.view.object(&name)?.filter(|routing| routing.has_finalizer(&finalizer));
-        if let Some(routing) = routing {
+        let listed = self.view.list(&ListName {
+            api_version: api_version.to_owned(),
+            kind: kind.to_owned(),
+            namespace: self.rollout.metadata.namespace.clone(),
+            selector: String::new(),
+        })?;
+        for routing in listed.iter().filter(|routing| routing.has_finalizer(&finalizer)) {
             let held = routing.items("/metadata/finalizers").iter();
             let kept: Vec<&Value> = held.filter(|held| held.as_str() != Some(&finalizer)).collect();
+            let name = self.named(api_version, kind, routing.name());
             self.writes.push(Write::patch(&name, routing, json!({"metadata": {"finalizers": kept}})));
         }
         Ok(())

@@ -8,6 +8,7 @@ use api::kinds::rollout::StrategyKind;
 use serde_json::json;
 
 use super::pass::{Halt, Pass};
+use super::progress;
 use crate::workload::Style;
 use crate::write::Write;
 
@@ -95,12 +96,16 @@ impl Pass<'_> {
             let Some(step) = order.get(position) else { return Ok(()) };
             self.release().finalising_step = step.clone();
             match step {
+                Step::RestoreStableService if cause == Cause::RolledBack => self.restore_after_rollback()?,
                 Step::RestoreStableService => self.restore_stable_service()?,
                 Step::RouteTrafficToStable => self.route_to_stable()?,
                 Step::RouteTrafficToNew => self.route_to_new()?,
                 Step::RemoveCanaryService => self.remove_canary_service()?,
                 Step::ResumeWorkload => self.resume(cause)?,
-                _ => self.delete_batches()?,
+                _ => {
+                    self.delete_batches()?;
+                    self.touch();
+                }
             }
             self.release().finalising_step = order.get(position + 1).cloned().unwrap_or(Step::End);
         }
@@ -109,11 +114,11 @@ impl Pass<'_> {
     /// The workload no longer says that a release is running. Once this has been done a new release may say so, which is
     /// left to that one, unless the Rollout goes.
     fn hand_back(&mut self, cause: Cause) -> Result<(), Halt> {
-        self.release_traffic_routing()?;
         let has_begun = self.release().finalising_step != Step::Unset;
-        let Some(workload) = self.workload.filter(|workload| workload.in_progressing.is_some()) else {
-            return Ok(());
-        };
+        if !has_begun {
+            self.release_traffic_routings()?;
+        }
+        let Some(workload) = self.released_workload()? else { return Ok(()) };
         if has_begun && cause != Cause::Removed {
             return Ok(());
         }
@@ -134,12 +139,8 @@ impl Pass<'_> {
     }
 
     fn resume(&mut self, cause: Cause) -> Result<(), Halt> {
-        let is_released_anew = cause != Cause::Removed
-            && !self.hands_back
-            && self.workload.is_some_and(|workload| workload.in_progressing.is_some())
-            && !self.is_resuming()?;
-        // A new template came meanwhile, and its release begins where this one leaves the workload.
-        if is_released_anew || self.keeps_workload(cause) {
+        let is_left = cause != Cause::Removed && self.is_released_anew()? && !self.is_resuming()?;
+        if is_left || self.keeps_workload(cause) {
             return Ok(());
         }
         let policy = match cause {
@@ -147,5 +148,29 @@ impl Pass<'_> {
             _ => FinalizingPolicy::Immediate,
         };
         self.resume_workload(&policy)
+    }
+
+    /// A new template came meanwhile, and its release begins where this one leaves the workload.
+    fn is_released_anew(&self) -> Result<bool, Halt> {
+        Ok(!self.hands_back && self.released_workload()?.is_some())
+    }
+
+    /// Pods of the version that is not wanted get no requests while there are any, unless they stay for too long. A newer
+    /// release begins with a Service that selects old Pods.
+    fn restore_after_rollback(&mut self) -> Result<(), Halt> {
+        if self.is_released_anew()? {
+            return Ok(());
+        }
+        let waits =
+            self.style == Style::Partition && !self.rollout.spec.strategy.traffic_routings().is_empty();
+        if let Some(workload) = self.workload.filter(|_| waits) {
+            let (old, all) = (workload.updated_replicas, workload.status_replicas);
+            let since = self.release().last_update_time.clone();
+            let left = progress::left(since.as_ref(), self.deadline(), self.moment.now);
+            if let Some(left) = left.filter(|_| old < all) {
+                return Err(self.wait_for(left, format!("{old} of {all} pods have the old version again")));
+            }
+        }
+        self.restore_stable_service()
     }
 }

@@ -17,11 +17,6 @@ use crate::view::View;
 /// How soon is looked again at what no watch shows.
 pub(super) const RECHECK: Duration = Duration::from_secs(3);
 
-/// A step says which requests reach new Pods.
-pub(super) fn is_routed(step: &Step) -> bool {
-    step.traffic.is_some() || !step.matches.is_empty()
-}
-
 impl Pass<'_> {
     pub(super) fn check_network(&mut self) -> Result<(), Halt> {
         self.change_traffic(traffic::check)

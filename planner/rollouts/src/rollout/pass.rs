@@ -7,6 +7,7 @@ use api::kinds::rollout::{
     StepState, StrategyKind,
 };
 use api::kinds::shared::ConditionStatus;
+use kinds::workload::owner::Owner;
 use serde_json::{Value, json};
 use values::event::{Event, normal};
 use values::moment::Moment;
@@ -102,17 +103,19 @@ impl<'a> Pass<'a> {
         ObjectName::new(api_version, kind, &self.rollout.metadata.namespace, name)
     }
 
+    /// The workload, where it says that a release of this Rollout is running. One of a Rollout that is gone is taken over.
+    pub(super) fn released_workload(&self) -> Result<Option<&'a Workload>, Unread> {
+        let holder = self.workload.and_then(|workload| workload.in_progressing.as_deref());
+        let Some(holder) = holder else { return Ok(None) };
+        let is_ours = holder.is_empty()
+            || holder == self.rollout.metadata.name
+            || self.view.object(&self.named(API_VERSION, KIND, holder))?.is_none();
+        Ok(self.workload.filter(|_| is_ours))
+    }
+
     /// The owner reference by which objects belong to the Rollout.
     pub(super) fn owner(&self) -> Value {
-        let metadata = &self.rollout.metadata;
-        json!({
-            "apiVersion": API_VERSION,
-            "kind": KIND,
-            "name": metadata.name,
-            "uid": metadata.uid,
-            "controller": true,
-            "blockOwnerDeletion": true,
-        })
+        json!(Owner::of(API_VERSION, KIND, &self.rollout.metadata))
     }
 
     /// The release; a new one where none has been seen.

@@ -3,26 +3,21 @@
 use api::kinds::rollout::{Step, StepState, StrategyKind};
 
 use super::claim::strategy_hash;
-use super::network::is_routed;
 use super::pass::{Halt, Pass};
 use super::progress::left;
-use crate::workload::batch::Batch;
+use crate::workload::batch::updated_after;
 use crate::workload::{Style, Workload};
 
-/// How many Pods are new after a step.
-fn target(step: &Step, workload: &Workload) -> i32 {
-    step.replicas.as_ref().map_or(0, |size| Batch::of(size, workload, None).updated)
-}
-
-/// All Pods are new after a step.
+/// All Pods are new after a step. Without any, nothing was seen of the new version.
 fn covers_all(step: &Step, workload: &Workload) -> bool {
-    target(step, workload) >= workload.replicas
+    workload.replicas > 0 && updated_after(step, workload) >= workload.replicas
 }
 
 impl Pass<'_> {
     /// Takes the release from state to state. All steps are done where this returns.
     pub(super) fn advance(&mut self, workload: &Workload) -> Result<(), Halt> {
         self.count()?;
+        self.watch_failures(workload)?;
         self.jump(workload);
         loop {
             let index = self.release().current_step_index;
@@ -53,23 +48,27 @@ impl Pass<'_> {
 
     /// Keeps traffic from the new Pods before there are any, and undoes what earlier steps did to it where this one has none.
     fn before_upgrade(&mut self, workload: &Workload, step: &Step) -> Result<(), Halt> {
-        if !is_routed(step) {
+        let index = self.release().current_step_index;
+        if !step.is_routed() {
             self.restore_stable_service()?;
             self.route_to_stable()?;
             self.remove_canary_service()
+        } else if self.goes_back(index)? {
+            // Requests leave Pods before these go.
+            self.route(step)
         } else if self.replaces_all(workload, step) {
             // No old Pod is left for the Service to select.
             self.restore_stable_service()
-        } else if self.release().current_step_index == 1 {
+        } else if index == 1 {
             self.patch_stable_service()
         } else {
             Ok(())
         }
     }
 
-    /// No old Pod is left after the step.
+    /// No old Pod is left after the step, or by now.
     fn replaces_all(&self, workload: &Workload, step: &Step) -> bool {
-        self.style == Style::Partition && covers_all(step, workload)
+        self.style == Style::Partition && (covers_all(step, workload) || workload.has_only_new_pods())
     }
 
     fn upgrade(&mut self, workload: &Workload, step: &Step) -> Result<(), Halt> {
@@ -85,6 +84,14 @@ impl Pass<'_> {
 
     fn pause(&mut self, workload: &Workload, step: &Step) -> Result<(), Halt> {
         let (index, last) = (self.release().current_step_index, self.last_step());
+        if workload.replicas == 0 {
+            return Err(
+                self.wait(format!("Rollout is in step({index}/{last}), and the workload has no pods"))
+            );
+        }
+        if step.is_routed() && self.replaces_all(workload, step) {
+            self.restore_stable_service()?;
+        }
         if self.kind == StrategyKind::Canary && index == last && covers_all(step, workload) {
             return Ok(());
         }
@@ -131,8 +138,8 @@ impl Pass<'_> {
             self.release().next_step_index = expected;
             return;
         };
-        let is_reached = target(step, workload) == self.release().replicas;
-        let state = match is_reached && is_routed(step) {
+        let is_reached = updated_after(step, workload) == self.release().replicas;
+        let state = match is_reached && step.is_routed() {
             true => StepState::StepTrafficRouting,
             false => StepState::BeforeStepUpgrade,
         };
@@ -150,7 +157,8 @@ impl Pass<'_> {
         let reached = self.batch_target(workload)?;
         let (index, ready) =
             (self.release().current_step_index, self.release().current_step_state == StepState::StepReady);
-        let covers = |index: &i32| self.step(*index).is_some_and(|step| target(step, workload) >= reached);
+        let covers =
+            |index: &i32| self.step(*index).is_some_and(|step| updated_after(step, workload) >= reached);
         let found = [index].into_iter().chain(1..=self.last_step()).find(covers).unwrap_or(self.last_step());
         if found == self.next_step(index) {
             self.enter(StepState::StepReady);

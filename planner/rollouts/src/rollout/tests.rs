@@ -36,7 +36,7 @@ fn status(text: &Value) -> Status {
 #[test]
 fn counts_and_waits_are_written_later_than_states() {
     let base = json!({"phase": "Progressing", "message": "a", "conditions": [{"type": "Progressing", "message": "a"}],
-        "canaryStatus": {"currentStepState": "StepUpgrade", "canaryReplicas": 1, "message": "a"}});
+        "canaryStatus": {"currentStepState": "StepUpgrade", "canaryReplicas": 1, "observedWorkloadGeneration": 1, "message": "a"}});
     let is_urgent = |pointer: &str, value: Value| {
         let mut changed = base.clone();
         *changed.pointer_mut(pointer).unwrap() = value;
@@ -46,6 +46,7 @@ fn counts_and_waits_are_written_later_than_states() {
         assert!(!is_urgent(pointer, json!("b")), "{pointer}");
     }
     assert!(!is_urgent("/canaryStatus/canaryReplicas", json!(2)));
+    assert!(!is_urgent("/canaryStatus/observedWorkloadGeneration", json!(2)));
     assert!(is_urgent("/phase", json!("Healthy")));
     assert!(is_urgent("/canaryStatus/currentStepState", json!("StepPaused")));
     assert!(is_urgent("/conditions/0/type", json!("Stalled")));
@@ -65,4 +66,34 @@ fn a_plan_asks_for_the_workload_first() {
     let moment = Moment { now: jiff::Timestamp::UNIX_EPOCH, seed: 1 };
     let unread = plan(&rollout, &View::default(), &settings, &moment).unwrap_err();
     assert!(matches!(unread, Unread::Object(name) if name.kind == "CloneSet"));
+}
+
+#[test]
+fn states_of_steps_and_results_of_releases_are_measured() {
+    use measures::{result, step_state};
+    let at = |phase: &str, reason: &str, state: &str, succeeded: &str| {
+        status(&json!({"phase": phase, "currentStepIndex": 2, "currentStepState": state, "conditions": [
+            {"type": "Progressing", "reason": reason}, {"type": "Succeeded", "status": succeeded}]}))
+    };
+    let running = |reason| at("Progressing", reason, "StepPaused", "");
+    assert_eq!(step_state(&running("InRolling")), Some((2, "StepPaused")));
+    assert_eq!(step_state(&running("Paused")), Some((2, "StepPaused")));
+    assert_eq!(step_state(&running("Cancelling")), None);
+    assert_eq!(step_state(&at("Progressing", "InRolling", "invented by a user", "")), None);
+    assert_eq!(step_state(&at("Healthy", "InRolling", "StepPaused", "True")), None);
+    let healthy = |succeeded| at("Healthy", "Completed", "Completed", succeeded);
+    for (before, after, expected) in [
+        (running("Finalising"), healthy("True"), Some("succeeded")),
+        (running("Finalising"), running("Initializing"), Some("succeeded")),
+        (running("Cancelling"), healthy("False"), Some("rolled_back")),
+        (running("Cancelling"), running("Initializing"), Some("rolled_back")),
+        (running("InRolling"), running("Initializing"), Some("replaced")),
+        (running("InRolling"), at("Terminating", "InRolling", "StepPaused", ""), Some("removed")),
+        (running("InRolling"), running("Finalising"), None),
+        (running("Initializing"), running("InRolling"), None),
+        (healthy("True"), running("Initializing"), None),
+        (healthy("True"), healthy("True"), None),
+    ] {
+        assert_eq!(result(&before, &after), expected, "{before:?} {after:?}");
+    }
 }

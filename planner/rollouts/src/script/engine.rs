@@ -9,8 +9,9 @@ use mlua::chunk::ChunkMode;
 use mlua::{HookTriggers, Lua, LuaOptions, LuaString, StdLib, Table, VmState};
 use serde_json::{Map, Number, Value};
 
-/// How many instructions a script may take: a machine does them in much less than a second.
-const INSTRUCTIONS: u32 = 2_000_000;
+/// How many instructions a script may take: a machine does them in much less than a second. What one of them copies is
+/// bounded by [`MEMORY`].
+const INSTRUCTIONS: u32 = 5_000_000;
 /// How often they are counted.
 const COUNTED: u32 = 1_000;
 /// How many instructions an error counts for that the script catches: one that tells of lacking memory costs that much.
@@ -56,9 +57,9 @@ const GLOBALS: [&str; 25] = [
 ];
 
 /// The parts of the base library that scripts may use in another form. The error that stops a script must not be caught:
-/// `caught` raises it again. Lua's own `xpcall` would call its handler where nothing is counted.
+/// `spend` raises it again. Lua's own `xpcall` would call its handler where nothing is counted.
 const PRELUDE: &str = r#"
-local caught = ...
+local spend, caught = ...
 local call = pcall
 math.random, math.randomseed, string.dump = nil, nil, nil
 local libraries = { json = json, math = math, string = string, table = table }
@@ -67,7 +68,7 @@ function require(name)
 end
 function print() end
 local function passed(succeeded, ...)
-  if not succeeded then caught() end
+  if not succeeded then spend(caught) end
   return succeeded, ...
 end
 function pcall(...)
@@ -81,6 +82,9 @@ function xpcall(called, handler)
   return handled(handler, pcall(called))
 end
 "#;
+
+/// What the library of texts does beyond Lua's own instructions.
+const PATTERN: &str = include_str!("pattern.lua");
 
 /// The table that a script returns for the global `obj`; the library stands before the script.
 pub(super) fn run(library: &str, script: &str, obj: &Value) -> Result<Value, String> {
@@ -101,9 +105,12 @@ fn evaluate(library: &str, script: &str, obj: &Value) -> mlua::Result<Value> {
     globals.set("obj", to_lua(&lua, &lists, obj)?)?;
     close(&globals)?;
     let left = Rc::new(Cell::new(INSTRUCTIONS));
-    let of_caught = Rc::clone(&left);
-    let caught = lua.create_function(move |_, ()| spend(&of_caught, CAUGHT))?;
-    lua.load(PRELUDE).call::<()>(caught)?;
+    let of_script = Rc::clone(&left);
+    let spent = lua.create_function(move |_, instructions: i64| {
+        spend(&of_script, u32::try_from(instructions.max(0)).unwrap_or(u32::MAX))
+    })?;
+    lua.load(PRELUDE).call::<()>((spent.clone(), CAUGHT))?;
+    lua.load(PATTERN).set_name("=pattern").call::<()>(spent)?;
     let every = HookTriggers::new().every_nth_instruction(COUNTED);
     lua.set_hook(every, move |_, _| spend(&left, COUNTED).map(|()| VmState::Continue))?;
     // A compiled chunk could do what no text can.

@@ -58,6 +58,65 @@ fn a_script_that_does_not_end_is_stopped_wherever_it_catches_errors() {
 }
 
 #[test]
+fn what_one_call_does_counts_too() {
+    for script in [
+        "string.find(string.rep('a', 50), string.rep('a?', 50) .. string.rep('a', 50))",
+        "string.match(string.rep('a', 3000), '.-.-.-.-b')",
+        "string.gsub(string.rep('a', 300), ('(.*)'):rep(9) .. 'b', '')",
+        "for _ in string.gmatch(string.rep('a', 300), '.*.*.*.*b') do end",
+        "while true do string.rep('', 1e9) end",
+        "string.find(string.rep('a', 2e6), string.rep('a', 1e6) .. 'b', 1, true)",
+        "local t = {} for i = 1, 5e4 do t[i] = i end while true do table.insert(t, 1, table.remove(t)) end",
+        "local t = {} for i = 1, 5e4 do t[i] = i end while true do table.sort(t) end",
+    ] {
+        let problem = run(script).unwrap_err();
+        assert!(problem.contains("instructions"), "{script}: {problem}");
+    }
+    // Nested so deeply that the stack of C would not do.
+    let deep = "string.find(string.rep('a', 1e6), string.rep('a?', 1e6))";
+    assert!(run(deep).is_err());
+}
+
+/// Lua's own functions of these names.
+fn by_lua(call: &str) -> Result<String, String> {
+    let lua = mlua::Lua::new();
+    lua.load(format!("{TOLD} return {call}")).eval::<String>().map_err(|error| error.to_string())
+}
+
+fn by_ours(call: &str) -> Result<String, String> {
+    run(&format!("{TOLD} return {{ {call} }}")).map(|told| told[0].as_str().unwrap().to_owned())
+}
+
+/// A function that prints what it is given.
+const TOLD: &str = "local function told(...) local all = {}
+    for i = 1, select('#', ...) do all[i] = type((select(i, ...))) .. tostring((select(i, ...))) end
+    return table.concat(all, ' ') end
+    local function each(next) local all = {} for a, b in next do all[#all + 1] = told(a, b) end return table.concat(all, ';') end ";
+
+proptest::proptest! {
+    #[test]
+    fn patterns_match_as_those_of_lua(
+        pattern in "\\^?(([ab.]|\\[[ab^]{1,2}\\]|%[awsd%]|\\(|\\)|\\(\\)|%b\\(\\)|%f\\[%w\\]|%1|\\^|\\$|])[*+?-]?){0,5}\\$?",
+        subject in "[ab(). ]{0,8}",
+        init in -9..9i32,
+    ) {
+        for call in [
+            format!("told(string.find('{subject}', '{pattern}', {init}))"),
+            format!("told(('{subject}'):match('{pattern}', {init}))"),
+            format!("each(string.gmatch('{subject}', '{pattern}'))"),
+            format!("told(string.gsub('{subject}', '{pattern}', '<%0%1%%>'))"),
+            format!("told(string.gsub('{subject}', '{pattern}', function(...) return told(...) end, 3))"),
+            format!("told(string.gsub('{subject}', '{pattern}', {{ a = 'x', ab = 1 }}))"),
+        ] {
+            match (by_lua(&call), by_ours(&call)) {
+                (Ok(theirs), Ok(ours)) => proptest::prop_assert_eq!(ours, theirs, "{}", call),
+                (theirs, ours) => proptest::prop_assert!(theirs.is_err() && ours.is_err(), "{}: {:?} {:?}", call, theirs, ours),
+            }
+        }
+    }
+}
+
+#[test]
 fn a_script_that_eats_memory_is_stopped() {
     for script in [
         "local t = {} while true do t[#t + 1] = {} end",

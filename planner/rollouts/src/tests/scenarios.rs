@@ -1,5 +1,6 @@
 //! Releases from their beginning to their end (docs/behaviour/rollouts.md).
 
+use api::features::FeatureGates;
 use serde_json::{Value, json};
 
 use super::pods::image;
@@ -164,7 +165,8 @@ impl World {
             .into_iter()
             .flat_map(|labels| labels.keys().cloned())
             .collect();
-        assert_eq!(labels, ["rollouts.kruise.io/workload-type"]);
+        let is_known = self.objects.contains_key(&rollout());
+        assert_eq!(labels, Vec::from_iter(is_known.then_some("rollouts.kruise.io/workload-type")));
         assert_eq!(object["spec"]["futureField"], json!({"kept": true}));
         assert_ne!(object["spec"]["paused"], true);
     }
@@ -318,6 +320,77 @@ fn a_deployment_is_held_while_its_own_pods_are_replaced() {
 }
 
 #[test]
+fn a_deployment_that_is_scaled_down_keeps_old_pods_for_its_service() {
+    let mut world = world(&deployment(), 10);
+    let steps = steps(&[(json!("30%"), Some("20%")), (json!("100%"), None)]);
+    world.release_by(&deployment(), &json!({"canary": {"trafficRoutings": routings(), "steps": steps}}));
+    world.release(&deployment(), "v2");
+    world.run_to(1, "StepPaused");
+    world.update(&deployment(), &json!({"spec": {"replicas": 3}}));
+    for _ in 0..10 {
+        world.run(1);
+        assert!(world.serves("web", "v1"), "{:?}", world.images());
+    }
+    assert_eq!((world.count("v1"), world.count("v2")), (2, 1));
+}
+
+#[test]
+fn a_service_selects_all_pods_where_no_old_one_is_left() {
+    let mut world = world(&cloneset(), 10);
+    let steps = steps(&[(json!(4), Some("20%")), (json!(10), None)]);
+    world.release_by(&cloneset(), &json!({"canary": {"trafficRoutings": routings(), "steps": steps}}));
+    world.release(&cloneset(), "v2");
+    world.run_to(1, "StepPaused");
+    world.update(&cloneset(), &json!({"spec": {"replicas": 3}}));
+    world.run(10);
+    assert!(world.is_at(1, "StepPaused") && world.count("v1") == 0);
+    assert!(world.serves("web", "v2"));
+}
+
+#[test]
+fn a_deployment_of_type_recreate_is_of_that_type_again_in_the_end() {
+    let mut world = world(&deployment(), 5);
+    let recreate = json!({"type": "Recreate", "rollingUpdate": null});
+    world.update(&deployment(), &json!({"spec": {"strategy": recreate}}));
+    world.release_by(&deployment(), &three_steps());
+    world.release(&deployment(), "v2");
+    world.run_to(1, "StepPaused");
+    world.release(&deployment(), "v3");
+    world.run_until("the newer version", |world| world.count("v3") == 1);
+    for step in [1, 2] {
+        world.run_to(step, "StepPaused");
+        world.approve();
+    }
+    world.run_until("the end", World::is_over);
+    assert_eq!(world.get(&deployment())["spec"]["strategy"], json!({"type": "Recreate"}));
+    world.assert_clean(&deployment());
+}
+
+#[test]
+fn a_release_goes_on_once_the_webhook_is_back() {
+    let mut world = world(&deployment(), 5);
+    world.release_by(&deployment(), &three_steps());
+    world.release(&deployment(), "v2");
+    world.run_to(1, "StepPaused");
+    let kind = "MutatingWebhookConfiguration";
+    let webhook = world.of_kind(kind).remove(0);
+    world.objects.retain(|name, _| name.kind != kind);
+    world.run(3);
+    let released = world.get(&deployment())["spec"].clone();
+    assert_eq!((&released["strategy"]["type"], &released["paused"]), (&json!("RollingUpdate"), &json!(true)));
+    // Nobody keeps this from happening meanwhile.
+    world.update(&deployment(), &json!({"spec": {"paused": false}}));
+    world.reconcile();
+    assert_eq!((&world.get(&deployment())["spec"]["paused"], world.count("v2")), (&json!(true), 1));
+    world.create(webhook);
+    world.run(3);
+    assert_eq!(world.get(&deployment())["spec"]["strategy"], json!({"type": "Recreate"}));
+    world.approve();
+    world.run_to(2, "StepPaused");
+    assert_eq!(world.count("v2"), 3);
+}
+
+#[test]
 fn a_second_deployment_runs_the_new_pods() {
     let mut world = world(&deployment(), 4);
     let strategy = json!({"canary": {"enableExtraWorkloadForCanary": true, "trafficRoutings": routings(),
@@ -360,6 +433,46 @@ fn blue_and_green_stand_side_by_side_until_the_last_approval() {
         world.run_until("the end", World::is_over);
         assert_eq!((world.count("v1"), world.count("v2")), (0, 3));
         assert_eq!(world.get(&workload)["spec"]["minReadySeconds"], 7);
+        world.assert_clean(&workload);
+    }
+}
+
+#[test]
+fn a_manifest_that_is_applied_again_ends_no_blue_green_release() {
+    let settings = json!({"maxSurge": "10%", "maxUnavailable": "50%"});
+    for (workload, applied) in [
+        (deployment(), json!({"minReadySeconds": 5, "strategy": {"rollingUpdate": settings}})),
+        (cloneset(), json!({"minReadySeconds": 5, "updateStrategy": settings})),
+    ] {
+        let mut world = world(&workload, 3);
+        world.release_by(&workload, &blue_green());
+        world.release(&workload, "v2");
+        world.run_to(1, "StepPaused");
+        let held = world.get(&workload)["spec"].clone();
+        world.update(&workload, &json!({"spec": applied}));
+        assert_eq!(world.get(&workload)["spec"], held);
+        world.run(10);
+        assert_eq!((world.count("v1"), world.count("v2")), (3, 2), "{}", workload.kind);
+        // The same where no webhook sees it.
+        let kind = "MutatingWebhookConfiguration";
+        let webhook = world.of_kind(kind).remove(0);
+        world.objects.retain(|name, _| name.kind != kind);
+        world.update(&workload, &json!({"spec": applied}));
+        world.reconcile();
+        assert_eq!(world.get(&workload)["spec"], held);
+        world.create(webhook);
+        for step in [1, 2] {
+            world.run_to(step, "StepPaused");
+            world.approve();
+        }
+        world.run_until("the end", World::is_over);
+        let spec = &world.get(&workload)["spec"];
+        let strategy = if workload.kind == "Deployment" {
+            &spec["strategy"]["rollingUpdate"]
+        } else {
+            &spec["updateStrategy"]
+        };
+        assert_eq!((&spec["minReadySeconds"], strategy), (&json!(5), &settings));
         world.assert_clean(&workload);
     }
 }
@@ -414,6 +527,79 @@ fn a_newer_version_begins_anew_with_all_traffic_at_the_old_one() {
 }
 
 #[test]
+fn the_service_selects_what_runs_when_a_version_follows_one_that_all_pods_have() {
+    for workload in [deployment(), cloneset()] {
+        let mut world = world(&workload, 5);
+        let steps = steps(&[(json!("20%"), Some("20%")), (json!("100%"), None), (json!("100%"), None)]);
+        world.release_by(&workload, &json!({"canary": {"trafficRoutings": routings(), "steps": steps}}));
+        world.release(&workload, "v2");
+        world.run_to(1, "StepPaused");
+        world.approve();
+        world.run_to(2, "StepPaused");
+        assert_eq!(world.count("v2"), 5);
+        // Somebody has second thoughts.
+        world.release(&workload, "v3");
+        world.run(2);
+        world.release(&workload, "v2");
+        for _ in 0..30 {
+            world.run(1);
+            assert!(world.serves("web", "v2"), "{}", world.rollout());
+        }
+        world.release(&workload, "v3");
+        world.run_until("another version", |world| world.count("v3") == 1);
+        while !world.is_at(1, "StepPaused") {
+            world.run(1);
+            assert!(world.serves("web", "v2") && !world.serves("web", "v3"), "{}", world.rollout());
+        }
+        assert_eq!(world.canary_weight(), Some("20"));
+        world.release(&workload, "v2");
+        world.run_until("the end", World::is_over);
+        assert_eq!(
+            (world.count("v2"), world.condition("Succeeded").unwrap()["status"].clone()),
+            (5, json!("False"))
+        );
+        world.assert_clean(&workload);
+    }
+}
+
+#[test]
+fn a_workload_without_pods_passes_no_step() {
+    let mut world = world(&cloneset(), 10);
+    world.release_by(
+        &cloneset(),
+        &json!({"canary": {"trafficRoutings": routings(),
+        "steps": [{"replicas": "20%", "traffic": "20%", "pause": {"duration": 30}}]}}),
+    );
+    world.release(&cloneset(), "v2");
+    world.run_to(1, "StepPaused");
+    let narrowed = world.selector("web").cloned();
+    world.update(&cloneset(), &json!({"spec": {"replicas": 0}}));
+    world.run(40);
+    assert_eq!((world.images(), world.state()), (Vec::new(), (1, "StepPaused".to_owned())));
+    assert_eq!(world.selector("web").cloned(), narrowed);
+    world.update(&cloneset(), &json!({"spec": {"replicas": 4}}));
+    world.run(5);
+    assert!(world.serves("web", "v2"), "all Pods are new now, and nothing else is there");
+}
+
+#[test]
+fn a_newer_version_of_a_deployment_without_pods_begins_anew() {
+    let mut world = world(&deployment(), 10);
+    world.release_by(&deployment(), &three_steps());
+    world.release(&deployment(), "v2");
+    world.run_to(1, "StepPaused");
+    world.approve();
+    world.run_to(2, "StepPaused");
+    world.update(&deployment(), &json!({"spec": {"replicas": 0}}));
+    world.run(5);
+    world.release(&deployment(), "v3");
+    world.run(20);
+    world.update(&deployment(), &json!({"spec": {"replicas": 10}}));
+    world.run(10);
+    assert_eq!((world.state(), world.count("v3")), ((1, "StepPaused".to_owned()), 2));
+}
+
+#[test]
 fn a_pause_holds_the_release_and_a_rollback_wins_over_it() {
     let mut world = world(&cloneset(), 5);
     world.release_by(&cloneset(), &traffic_steps());
@@ -444,6 +630,53 @@ fn an_approval_made_during_a_pause_counts_once_it_is_over() {
     world.update(&rollout(), &json!({"spec": {"strategy": {"paused": false}}}));
     world.run_to(2, "StepPaused");
     assert_eq!(world.count("v2"), 3);
+}
+
+#[test]
+fn a_step_back_takes_requests_back_and_then_pods() {
+    let mut strategy = traffic_steps();
+    strategy["canary"]["enableExtraWorkloadForCanary"] = true.into();
+    let mut world = world(&deployment(), 5);
+    world.release_by(&deployment(), &strategy);
+    world.release(&deployment(), "v2");
+    world.run_to(1, "StepPaused");
+    world.approve();
+    world.run_to(2, "StepPaused");
+    assert_eq!((world.count("v2"), world.canary_weight()), (3, Some("50")));
+    world.jump(1);
+    while world.canary_weight() == Some("50") {
+        assert_eq!(world.count("v2"), 3);
+        world.run(1);
+    }
+    world.run_to(1, "StepPaused");
+    assert_eq!((world.count("v2"), world.canary_weight()), (1, Some("20")));
+    world.approve();
+    world.run_to(2, "StepPaused");
+    assert_eq!((world.count("v2"), world.canary_weight()), (3, Some("50")));
+    world.approve();
+    world.run_until("the end", World::is_over);
+    assert_eq!(world.count("v2"), 5);
+    world.assert_clean(&deployment());
+}
+
+#[test]
+fn a_step_back_gives_a_cloneset_its_partition_of_that_step() {
+    let mut world = world(&cloneset(), 5);
+    world.release_by(&cloneset(), &three_steps());
+    world.release(&cloneset(), "v2");
+    world.run_to(1, "StepPaused");
+    let partition = |world: &World| world.get(&cloneset())["spec"]["updateStrategy"]["partition"].clone();
+    let first = partition(&world);
+    world.approve();
+    world.run_to(2, "StepPaused");
+    assert_ne!(partition(&world), first);
+    world.jump(1);
+    world.run_to(1, "StepPaused");
+    assert_eq!(partition(&world), first);
+    // The last step is as near from there as the next one.
+    world.jump(3);
+    world.run_until("the end", World::is_over);
+    assert_eq!(world.count("v2"), 5);
 }
 
 #[test]
@@ -616,6 +849,33 @@ fn a_workload_that_goes_during_its_release_leaves_no_traffic_behind() {
 }
 
 #[test]
+fn a_workload_that_is_made_anew_is_not_the_one_that_is_released() {
+    for workload in [cloneset(), deployment()] {
+        let mut world = world(&workload, 5);
+        let object = world.get(&workload).clone();
+        world.release_by(&workload, &traffic_steps());
+        world.release(&workload, "v2");
+        world.run_to(1, "StepPaused");
+        world.delete(&workload);
+        world.create(json!({
+            "apiVersion": object["apiVersion"], "kind": object["kind"], "metadata": {"name": "web"},
+            "spec": {"replicas": 4, "selector": object["spec"]["selector"], "template": template("v3"),
+                "updateStrategy": {"partition": 2}, "futureField": {"kept": true}},
+        }));
+        (0..3).for_each(|_| world.work());
+        world.run_until("the end", |world| world.phase() == "Healthy");
+        world.run(5);
+        assert_eq!((world.count("v3"), world.images().len()), (4, 4), "{}", workload.kind);
+        assert_eq!(world.get(&workload)["spec"]["updateStrategy"]["partition"], 2);
+        world.assert_clean(&workload);
+        world.release(&workload, "v4");
+        world.run_until("the next release", |world| world.count("v4") == 1);
+        world.run_to(1, "StepPaused");
+        assert_eq!((world.count("v3"), world.count("v4")), (3, 1));
+    }
+}
+
+#[test]
 fn a_release_that_ends_before_its_first_step_lets_its_workload_go() {
     for workload in [cloneset(), deployment()] {
         for is_deleted in [true, false] {
@@ -663,6 +923,102 @@ fn a_step_whose_pods_do_not_come_up_says_which_and_stalls() {
     assert_eq!(world.condition("Stalled"), None);
 }
 
+/// Annotations of the Rollout by which releases roll themselves back.
+pub(super) fn rolls_itself_back(world: &mut World, key: &str, value: &str) {
+    world.update(&rollout(), &json!({"metadata": {"annotations": {key: value}}}));
+}
+
+#[test]
+fn a_release_without_progress_rolls_itself_back() {
+    let mut extra = traffic_steps();
+    extra["canary"]["enableExtraWorkloadForCanary"] = true.into();
+    for (workload, strategy) in [
+        (cloneset(), traffic_steps()),
+        (deployment(), traffic_steps()),
+        (deployment(), extra),
+        (deployment(), blue_green()),
+        (cloneset(), blue_green()),
+    ] {
+        let mut world = world(&workload, 5);
+        world.broken.push("v2".to_owned());
+        world.release_by(&workload, &strategy);
+        rolls_itself_back(&mut world, "kutter.io/rollback-after-seconds", "60");
+        world.release(&workload, "v2");
+        world.run_to(1, "StepUpgrade");
+        world.run(50);
+        assert!(world.is_at(1, "StepUpgrade") && world.count("v2") > 0, "{} {strategy}", workload.kind);
+        world.run_until("the end", World::is_over);
+        world.run(10);
+        assert_eq!((world.count("v1"), world.count("v2")), (5, 0), "{} {strategy}", workload.kind);
+        assert_eq!(world.condition("Succeeded").unwrap()["status"], "False");
+        assert!(
+            world.events.iter().any(|event| event.starts_with("no progress for 60 seconds: batch 1: 0 of "))
+        );
+        world.assert_clean(&workload);
+    }
+}
+
+#[test]
+fn a_release_of_which_more_new_pods_fail_than_may_rolls_itself_back() {
+    let mut world = world(&cloneset(), 10);
+    world.release_by(&cloneset(), &three_steps());
+    rolls_itself_back(&mut world, "kutter.io/rollback-failure-share", "50%");
+    world.release(&cloneset(), "v2");
+    world.run_to(1, "StepPaused");
+    let new: Vec<Value> = world.of_kind("Pod").into_iter().filter(|pod| image(pod) == "v2").collect();
+    let fail = |world: &mut World, pod: &Value| {
+        let waiting = json!({"waiting": {"reason": "CrashLoopBackOff"}});
+        let status = json!({"containerStatuses": [{"name": "main", "ready": false, "restartCount": 2, "image": "v2",
+            "imageID": "", "state": waiting}]});
+        world.update_status(&named("v1", "Pod", pod.name()), &status);
+    };
+    assert_eq!(new.len(), 2);
+    fail(&mut world, &new[0]);
+    world.run(5);
+    assert!(world.is_at(1, "StepPaused"), "one of two is not more than half");
+    fail(&mut world, &new[1]);
+    world.run_until("the end", World::is_over);
+    assert_eq!(
+        (world.count("v1"), world.condition("Succeeded").unwrap()["status"].clone()),
+        (10, json!("False"))
+    );
+    assert!(
+        world.events.iter().any(|event| event.starts_with("2 of 2 new pods fail: `web-")),
+        "{:?}",
+        world.events
+    );
+    world.assert_clean(&cloneset());
+}
+
+#[test]
+fn a_release_stays_where_nothing_records_what_to_go_back_to() {
+    let mut world = world(&cloneset(), 5);
+    world.broken.push("v2".to_owned());
+    world.release_by(&cloneset(), &three_steps());
+    rolls_itself_back(&mut world, "kutter.io/rollback-after-seconds", "10");
+    for revision in world.of_kind("ControllerRevision") {
+        world.delete(&named("apps/v1", "ControllerRevision", revision.name()));
+    }
+    world.release(&cloneset(), "v2");
+    world.run_to(1, "StepUpgrade");
+    world.run(20);
+    assert!(world.rollout().text("/status/message").contains("no record of version"), "{}", world.rollout());
+    world.mend("v2");
+    world.run_to(1, "StepPaused");
+}
+
+#[test]
+fn the_generation_of_the_workload_is_followed_at_rest() {
+    let mut world = world(&cloneset(), 5);
+    world.release_by(&cloneset(), &three_steps());
+    for replicas in [6, 7] {
+        world.update(&cloneset(), &json!({"spec": {"replicas": replicas}}));
+        world.run(10);
+        let generation = &world.get(&cloneset())["metadata"]["generation"];
+        assert_eq!(&world.rollout()["status"]["canaryStatus"]["observedWorkloadGeneration"], generation);
+    }
+}
+
 #[test]
 fn a_traffic_routing_follows_the_releases_that_name_it() {
     let mut world = world(&cloneset(), 5);
@@ -705,4 +1061,226 @@ fn a_step_costs_few_writes() {
         world.run(60);
         assert_eq!(world.calls, before, "a release that waits writes nothing");
     }
+}
+
+#[test]
+fn a_template_that_changes_while_a_release_ends_waits_for_its_own_release() {
+    for (routed, share) in [(json!([]), None), (routings(), Some("20%"))] {
+        let one = steps(&[(json!(1), share)]);
+        let two = steps(&[(json!("50%"), None), (json!("100%"), share)]);
+        let extra = json!({"enableExtraWorkloadForCanary": true, "trafficRoutings": routed, "steps": one});
+        let green = json!({"trafficRoutings": routed, "steps": two});
+        for (strategy, last, first) in [(json!({"canary": extra}), 1, 1), (json!({"blueGreen": green}), 2, 3)]
+        {
+            let mut world = world(&deployment(), 6);
+            world.release_by(&deployment(), &strategy);
+            world.release(&deployment(), "v2");
+            let take_steps = |world: &mut World| {
+                for step in 1..=last {
+                    world.run_to(step, "StepPaused");
+                    world.approve();
+                }
+            };
+            take_steps(&mut world);
+            world.run_until("the end", |world| {
+                world.of_kind("BatchRelease").iter().any(|release| release["status"]["phase"] == "Finalizing")
+            });
+            world.release(&deployment(), "v3");
+            for _ in 0..100 {
+                assert!(world.count("v3") <= first, "{strategy}");
+                world.run(1);
+            }
+            assert_eq!((world.count("v3"), world.is_at(1, "StepPaused")), (first, true), "{strategy}");
+            take_steps(&mut world);
+            world.run_until("the end", World::is_over);
+            assert_eq!((world.count("v3"), world.images().len()), (6, 6));
+            world.assert_clean(&deployment());
+        }
+    }
+}
+
+#[test]
+fn a_rollout_that_is_deleted_after_a_template_changed_at_the_end_lets_its_workload_go() {
+    for deleted in 0..8 {
+        let mut world = world(&deployment(), 6);
+        let extra = json!({"enableExtraWorkloadForCanary": true, "steps": steps(&[(json!(1), None)])});
+        world.release_by(&deployment(), &json!({"canary": extra}));
+        world.release(&deployment(), "v2");
+        world.run_to(1, "StepPaused");
+        world.approve();
+        world.run_until("the end", |world| {
+            world.of_kind("BatchRelease").iter().any(|release| release["status"]["phase"] == "Finalizing")
+        });
+        world.release(&deployment(), "v3");
+        world.run(deleted);
+        world.delete(&rollout());
+        world.run_until("the end", |world| !world.objects.contains_key(&rollout()));
+        world.run(20);
+        assert_eq!((world.count("v3"), world.images().len()), (6, 6), "{deleted}");
+        world.assert_clean(&deployment());
+    }
+}
+
+#[test]
+fn the_garbage_collector_may_delete_the_batch_release_before_the_rollout_ends_it() {
+    let batches = named("rollouts.kruise.io/v1beta1", "BatchRelease", "web");
+    for (workload, extra) in [(cloneset(), false), (deployment(), true), (deployment(), false)] {
+        for collected in 0..8 {
+            let mut world = world(&workload, 5);
+            let mut strategy = traffic_steps();
+            strategy["canary"]["enableExtraWorkloadForCanary"] = extra.into();
+            world.release_by(&workload, &strategy);
+            world.release(&workload, "v2");
+            world.run_to(1, "StepPaused");
+            // As a deletion in the foreground does.
+            world.delete(&rollout());
+            for second in 0..60 {
+                if second >= collected {
+                    world.delete(&batches);
+                }
+                world.run(1);
+            }
+            assert!(!world.objects.contains_key(&rollout()), "{} {extra} {collected}", workload.kind);
+            assert_eq!(world.count("v2"), 5, "{} {extra} {collected}", workload.kind);
+            world.assert_clean(&workload);
+        }
+    }
+}
+
+#[test]
+fn a_deleted_rollout_leaves_its_workload_as_it_is_where_the_gate_says_so() {
+    for workload in [cloneset(), deployment()] {
+        let mut world = world(&workload, 5);
+        world.gates =
+            FeatureGates::parse("Rollouts=true,KeepWorkloadPausedOnRolloutDeletion=true", "").unwrap();
+        world.release_by(&workload, &traffic_steps());
+        world.release(&workload, "v2");
+        world.run_to(1, "StepPaused");
+        world.delete(&rollout());
+        world.run_until("the end", |world| !world.objects.contains_key(&rollout()));
+        world.run(10);
+        assert_eq!((world.count("v1"), world.count("v2")), (4, 1), "{}", workload.kind);
+        assert!(world.of_kind("BatchRelease").is_empty() && world.serves("web", "v2"));
+    }
+}
+
+#[test]
+fn a_rollout_that_is_disabled_before_it_has_seen_a_release_lets_its_workload_go() {
+    for workload in [cloneset(), deployment()] {
+        let mut world = world(&workload, 5);
+        world.release_by(&workload, &three_steps());
+        world.release(&workload, "v2");
+        world.update(&rollout(), &json!({"spec": {"disabled": true}}));
+        world.run(20);
+        assert_eq!((world.phase(), world.count("v2")), ("Disabled", 5), "{}", workload.kind);
+        world.assert_clean(&workload);
+    }
+}
+
+/// A Deployment of ten at a step with half of its Pods and requests, whose old version is wanted again.
+fn rolled_back_half_way(old_pods_come: bool) -> World {
+    let mut world = world(&deployment(), 10);
+    world.release_by(&deployment(), &traffic_steps());
+    rolls_itself_back(&mut world, "kutter.io/rollout-deadline-seconds", "60");
+    world.release(&deployment(), "v2");
+    world.run_to(1, "StepPaused");
+    world.approve();
+    world.run_to(2, "StepPaused");
+    assert_eq!(world.count("v2"), 5);
+    if !old_pods_come {
+        world.broken.push("v1".to_owned());
+    }
+    world.release(&deployment(), "v1");
+    world
+}
+
+#[test]
+fn pods_that_are_rolled_back_get_no_requests_until_they_are_gone() {
+    let mut world = rolled_back_half_way(true);
+    while !world.is_over() {
+        assert!(!world.serves("web", "v2"));
+        world.run(1);
+    }
+    assert_eq!(world.count("v2"), 0);
+    world.assert_clean(&deployment());
+}
+
+#[test]
+fn pods_that_do_not_roll_back_hold_the_service_until_the_deadline() {
+    let mut world = rolled_back_half_way(false);
+    for _ in 0..60 {
+        assert!(!world.serves("web", "v2"));
+        world.run(1);
+    }
+    world.run_until("the end", World::is_over);
+    assert!(world.count("v2") > 0);
+    world.assert_clean(&deployment());
+}
+
+#[test]
+fn a_newer_version_during_a_rollback_finds_a_service_of_old_pods() {
+    let mut world = rolled_back_half_way(false);
+    world.run_until("the wait", |world| {
+        world.rollout().text("/status/message").ends_with("pods have the old version again")
+    });
+    world.release(&deployment(), "v3");
+    for _ in 0..100 {
+        assert!(!world.serves("web", "v2") && !world.serves("web", "v3"));
+        world.run(1);
+    }
+    assert!(world.is_at(1, "StepPaused"), "{}", world.rollout());
+}
+
+#[test]
+fn of_two_rollouts_of_a_workload_one_releases_it() {
+    let mut world = world(&cloneset(), 5);
+    world.release_by(&cloneset(), &three_steps());
+    let mut second = world.rollout().clone();
+    second["metadata"] = json!({"name": "web-again"});
+    second.as_object_mut().unwrap().remove("status");
+    world.create(second);
+    world.run(2);
+    world.release(&cloneset(), "v2");
+    world.run_to(1, "StepPaused");
+    world.run(10);
+    let again = named("rollouts.kruise.io/v1beta1", "Rollout", "web-again");
+    assert_eq!(world.get(&again).text("/status/phase"), "Healthy");
+    assert_eq!(world.of_kind("BatchRelease").len(), 1);
+    let before = world.calls;
+    world.run(20);
+    assert_eq!(world.calls, before, "{:#?}", &world.log[before..]);
+    // It has nothing to end either.
+    world.delete(&again);
+    world.run(10);
+    assert!(!world.objects.contains_key(&again));
+    assert!(world.is_at(1, "StepPaused") && world.count("v2") == 1);
+}
+
+#[test]
+fn a_release_of_a_rollout_that_is_gone_is_taken_over() {
+    let mut world = world(&cloneset(), 5);
+    world.release_by(&cloneset(), &three_steps());
+    world.release(&cloneset(), "v2");
+    let mark = json!({"rollouts.kruise.io/in-progressing": r#"{"rolloutName":"former"}"#});
+    world.update(&cloneset(), &json!({"metadata": {"annotations": mark}}));
+    world.run_to(1, "StepPaused");
+}
+
+#[test]
+fn a_traffic_routing_is_told_of_the_end_also_where_the_rollout_no_longer_names_it() {
+    let mut world = world(&cloneset(), 5);
+    world.create(json!({
+        "apiVersion": "rollouts.kruise.io/v1alpha1", "kind": "TrafficRouting", "metadata": {"name": "gray"},
+        "spec": {"objectRef": [{"service": "web", "ingress": {"name": "web"}}], "strategy": {"weight": 30}},
+    }));
+    world.release_by(&cloneset(), &three_steps());
+    rolls_itself_back(&mut world, "rollouts.kruise.io/trafficrouting", "gray");
+    world.release(&cloneset(), "v2");
+    world.run_to(1, "StepPaused");
+    let routing = named("rollouts.kruise.io/v1alpha1", "TrafficRouting", "gray");
+    assert!(world.get(&routing).has_finalizer("progressing.rollouts.kruise.io/web"));
+    rolls_itself_back(&mut world, "rollouts.kruise.io/trafficrouting", "");
+    world.release(&cloneset(), "v1");
+    world.run_until("the end", World::is_over);
+    assert_eq!(world.get(&routing)["metadata"]["finalizers"], json!(["rollouts.kruise.io/trafficrouting"]));
 }

@@ -36,6 +36,7 @@ impl World {
         let replicas = i32::try_from(spec["replicas"].as_i64().unwrap()).unwrap();
         let hash = hash_of(&spec["template"]);
         let labels = json!({POD_TEMPLATE_HASH: hash, "controller-revision-hash": format!("web-{hash}")});
+        self.record_revision(cloneset, &hash);
         let is_new = |pod: &Value| pod.label(POD_TEMPLATE_HASH) == Some(&hash);
         let kept = partition(share(&strategy["partition"]).as_ref(), replicas);
         let is_paused = strategy["paused"] == true;
@@ -60,7 +61,8 @@ impl World {
             (0..missing.min(room)).for_each(|_| self.create_pod(cloneset, &spec["template"], &labels));
         } else if !is_paused {
             let excess = pods.len().saturating_sub(room);
-            for pod in old.iter().take(wanted.saturating_sub(new.len()).max(excess)) {
+            let gone = wanted.saturating_sub(new.len()).min(old.len()).max(excess);
+            for pod in old.iter().chain(&new).take(gone) {
                 self.delete_pod(pod);
                 if self.pods_of(cloneset.uid()).len() < room {
                     self.create_pod(cloneset, &spec["template"], &labels);
@@ -68,6 +70,19 @@ impl World {
             }
         }
         self.report_cloneset(cloneset, &hash);
+    }
+
+    fn record_revision(&mut self, cloneset: &Value, hash: &str) {
+        let template = &cloneset["spec"]["template"];
+        let mut recorded = template.clone();
+        recorded["$patch"] = "replace".into();
+        self.create(json!({
+            "apiVersion": "apps/v1", "kind": "ControllerRevision",
+            "metadata": {"name": format!("web-{hash}"), "labels": template["metadata"]["labels"], "ownerReferences": [
+                {"apiVersion": cloneset["apiVersion"], "kind": "CloneSet", "name": "web", "uid": cloneset.uid(),
+                    "controller": true}]},
+            "data": {"spec": {"template": recorded}},
+        }));
     }
 
     fn report_cloneset(&mut self, cloneset: &Value, hash: &str) {
@@ -112,7 +127,7 @@ impl World {
         let surge =
             scaled(&surge.unwrap_or(IntOrString::Int(1)), i32::try_from(replicas).unwrap(), Rounding::Up);
         let room = (replicas + i64::from(surge.unwrap()) - old - size(&new)).max(0);
-        let grown = (size(&new) + room).min(replicas).max(size(&new));
+        let grown = if old == 0 { replicas } else { (size(&new) + room).min(replicas).max(size(&new)) };
         let mut spare = (old + available(&new) - replicas).max(0);
         self.resize(&new, grown, deployment["spec"]["minReadySeconds"].as_i64());
         for set in olds {
@@ -151,6 +166,7 @@ impl World {
         let pods = self.pods_of(set.uid());
         let seconds = set.number("/spec/minReadySeconds");
         let status = json!({
+            "observedGeneration": set["metadata"]["generation"],
             "replicas": pods.len(),
             "readyReplicas": pods.iter().filter(|pod| is_ready(pod)).count(),
             "availableReplicas": pods.iter().filter(|pod| is_available(pod, seconds)).count(),

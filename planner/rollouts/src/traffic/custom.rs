@@ -1,11 +1,12 @@
 //! Network objects of any kind, which a script changes. The script always gets the object as it was before the release.
 
-use api::annotations::ORIGINAL_SPEC_CONFIGURATION;
+use api::annotations::{ORIGINAL_SPEC_CONFIGURATION, RELEASED_NETWORK};
 use api::kinds::rollout::CustomNetworkRef;
 use serde_json::{Map, Value, json};
+use values::merge_patch::difference;
 
-use super::difference::{covers, difference};
-use super::memory::{MEMORY, Memories, Memory, read};
+use super::covers::covers;
+use super::memory::{Memories, Memory, read};
 use super::share::Share;
 use super::{Context, Error, three_way};
 use crate::object::{Object as _, ObjectName, group};
@@ -92,7 +93,7 @@ impl Known {
     fn of(object: &Value) -> Result<Self, Error> {
         let labels = object.members("/metadata/labels").cloned().unwrap_or_default();
         let mut annotations = object.members("/metadata/annotations").cloned().unwrap_or_default();
-        annotations.remove(MEMORY);
+        annotations.remove(RELEASED_NETWORK);
         annotations.remove(ORIGINAL_SPEC_CONFIGURATION);
         let spec = object.get("spec").cloned().unwrap_or_else(|| json!({}));
         let original = object.annotation(ORIGINAL_SPEC_CONFIGURATION);
@@ -132,7 +133,7 @@ impl Known {
             _ => Map::new(),
         };
         annotations.insert(ORIGINAL_SPEC_CONFIGURATION.to_owned(), original);
-        annotations.insert(MEMORY.to_owned(), self.memories.with(holder, memory));
+        annotations.insert(RELEASED_NETWORK.to_owned(), self.memories.with(holder, memory));
         let labels = changes.remove("labels").unwrap_or_else(|| json!({}));
         changes.insert("metadata".to_owned(), json!({"labels": labels, "annotations": annotations}));
         Value::Object(changes)

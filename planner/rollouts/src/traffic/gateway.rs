@@ -1,10 +1,11 @@
 //! HTTPRoutes of the Gateway API. What a step makes of one is always derived from its rules without a release.
 
+use api::annotations::RELEASED_NETWORK;
 use api::kinds::rollout::GatewayRef;
 use serde_json::{Value, json};
 
-use super::difference::covers;
-use super::memory::{MEMORY, Memories, Memory};
+use super::covers::covers;
+use super::memory::{Memories, Memory};
 use super::share::Share;
 use super::{Context, Error, three_way};
 use crate::object::{Object as _, ObjectName};
@@ -57,7 +58,8 @@ pub(super) fn route(
     }
     let rules = memory.applied.clone();
     let annotation = memories.with(&holder, Some(memory));
-    let patch = json!({"metadata": {"annotations": {MEMORY: annotation}}, "spec": {"rules": rules}});
+    let patch =
+        json!({"metadata": {"annotations": {RELEASED_NETWORK: annotation}}, "spec": {"rules": rules}});
     Ok(Some(Write::patch(&name, route, patch)))
 }
 
@@ -77,7 +79,8 @@ pub(super) fn restore(
         return Ok(None);
     }
     let annotation = memories.with(&holder, None);
-    let patch = json!({"metadata": {"annotations": {MEMORY: annotation}}, "spec": {"rules": original}});
+    let patch =
+        json!({"metadata": {"annotations": {RELEASED_NETWORK: annotation}}, "spec": {"rules": original}});
     Ok(Some(Write::patch(&name, route, patch)))
 }
 

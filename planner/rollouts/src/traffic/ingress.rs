@@ -1,13 +1,15 @@
 //! Ingresses. A second one, the canary Ingress, takes requests to new Pods; what serves both reads from its annotations which
 //! ones. The first one stays as it is.
 
+use api::annotations::RELEASED_NETWORK;
 use std::collections::BTreeSet;
 
 use api::kinds::rollout::{HttpRouteMatch, IngressRef, Step, TrafficRoutingRef};
 use serde_json::{Map, Value, json};
+use values::merge_patch::difference;
 
-use super::difference::{covers, difference};
-use super::memory::{MEMORY, Memories, Memory};
+use super::covers::covers;
+use super::memory::{Memories, Memory};
 use super::service::{available, copied_annotations, metadata, remove_owned};
 use super::share::Share;
 use super::{Context, Error};
@@ -68,7 +70,7 @@ fn create(
 ) -> Write {
     let memory = Memory { original: None, applied: json!({"annotations": annotations, "spec": spec}) };
     let memories = Memories::default();
-    annotations.insert(MEMORY.to_owned(), memories.with(&context.holder(), Some(memory)));
+    annotations.insert(RELEASED_NETWORK.to_owned(), memories.with(&context.holder(), Some(memory)));
     let mut metadata = metadata(context, stable, &name.name);
     metadata.insert("annotations".to_owned(), annotations.into());
     let object = json!({"apiVersion": API_VERSION, "kind": "Ingress", "metadata": metadata, "spec": spec});
@@ -89,10 +91,9 @@ fn update(
     let present = found.members("/metadata/annotations").cloned().unwrap_or_default();
     // Of a canary Ingress that OpenKruise made, all annotations count as ours.
     let ours = known.map_or(Some(&present), |known| known.applied.members("/annotations"));
-    let gone = ours
-        .into_iter()
-        .flat_map(Map::keys)
-        .filter(|key| present.contains_key(*key) && !annotations.contains_key(*key) && *key != MEMORY);
+    let gone = ours.into_iter().flat_map(Map::keys).filter(|key| {
+        present.contains_key(*key) && !annotations.contains_key(*key) && *key != RELEASED_NETWORK
+    });
     let mut changes: Map<String, Value> = gone.map(|key| (key.clone(), Value::Null)).collect();
     let differing = annotations.iter().filter(|(key, value)| present.get(*key) != Some(value));
     changes.extend(differing.map(|(key, value)| (key.clone(), value.clone())));
@@ -103,7 +104,7 @@ fn update(
     if known == Some(&memory) && changes.is_empty() && is_same_spec {
         return Ok(None);
     }
-    changes.insert(MEMORY.to_owned(), memories.with(&holder, Some(memory)));
+    changes.insert(RELEASED_NETWORK.to_owned(), memories.with(&holder, Some(memory)));
     let spec = if is_same_spec { json!({}) } else { difference(present_spec, spec) };
     let patch = json!({"metadata": {"annotations": changes}, "spec": spec});
     Ok(Some(Write::patch(name, found, patch)))

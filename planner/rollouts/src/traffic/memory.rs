@@ -1,6 +1,7 @@
 //! What a release has made of a network object, remembered on the object itself: so whoever continues the release knows
 //! what to put back, and which changes are a user's.
 
+use api::annotations::RELEASED_NETWORK;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
@@ -8,10 +9,6 @@ use serde_json::{Value, json};
 
 use super::Error;
 use crate::object::Object as _;
-
-/// On a network object: a JSON object from each Rollout or TrafficRouting that has changed it to its [`Memory`]. Not known to
-/// OpenKruise.
-pub(super) const MEMORY: &str = "kutter.io/released-network";
 
 /// What one of them has made of an object.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -30,7 +27,9 @@ pub(super) struct Memories(BTreeMap<String, Memory>);
 impl Memories {
     /// Reads the memories of an object.
     pub(super) fn of(object: &Value) -> Result<Self, Error> {
-        object.annotation(MEMORY).map_or_else(|| Ok(Self::default()), |text| read(object, MEMORY, text))
+        object
+            .annotation(RELEASED_NETWORK)
+            .map_or_else(|| Ok(Self::default()), |text| read(object, RELEASED_NETWORK, text))
     }
 
     /// What this one has made of the object.

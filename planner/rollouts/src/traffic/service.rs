@@ -3,8 +3,8 @@
 use api::annotations::LAST_APPLIED;
 use api::labels::{CONTROLLER_REVISION_HASH, POD_TEMPLATE_HASH};
 use serde_json::{Map, Value, json};
+use values::merge_patch::difference;
 
-use super::difference::difference;
 use super::{Context, Error};
 use crate::object::{Object as _, ObjectName};
 use crate::view::View;

@@ -8,7 +8,7 @@ use api::kinds::rollout::WorkloadRef;
 use super::batch::Batch;
 use super::draft::json_annotation;
 use super::task::{End, Task, control_info};
-use super::{Style, autoscaler, blue_green, canary, partition};
+use super::{Style, WorkloadKind, autoscaler, blue_green, canary, partition};
 use crate::object::Object as _;
 use crate::view::{Unread, View};
 use crate::write::Write;
@@ -28,12 +28,21 @@ pub(crate) fn hold(task: &mut Task<'_>) -> Result<(), Unread> {
     Ok(())
 }
 
-/// Lets a batch of Pods become new. What is open already is closed only where the workload has been scaled.
-pub(crate) fn open(task: &mut Task<'_>, batch: &Batch<'_>, is_scaled: bool) -> Result<(), Unread> {
+/// Holds again what somebody has let go since the release began.
+pub(crate) fn keep_held(task: &mut Task<'_>) {
+    match (task.workload.style, task.workload.kind) {
+        (Style::BlueGreen, _) => blue_green::hold_settings(task.draft.edit(), false),
+        (_, WorkloadKind::Deployment) => task.draft.set(&["spec", "paused"], true),
+        _ => {}
+    }
+}
+
+/// Lets a batch of Pods become new. What is open further than that is closed only where it `closes`.
+pub(crate) fn open(task: &mut Task<'_>, batch: &Batch<'_>, closes: bool) -> Result<(), Unread> {
     match task.workload.style {
-        Style::Partition => partition::open(task, batch, is_scaled),
+        Style::Partition => partition::open(task, batch, closes),
         Style::BlueGreen => blue_green::open(task, batch),
-        Style::Canary => canary::open(task, batch)?,
+        Style::Canary => canary::open(task, batch, closes)?,
     }
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! The autoscaler of a workload is held while a blue-green release runs, which would count Pods twice. It keeps its target:
 //! it is told to change nothing. OpenKruise points it to a name that nothing has.
 
+use api::annotations::BEHAVIOR_BEFORE_RELEASE;
 use api::kinds::rollout::WorkloadRef;
 use serde_json::{Value, json};
 
@@ -11,20 +12,18 @@ use crate::write::Write;
 
 const API_VERSION: &str = "autoscaling/v2";
 const KIND: &str = "HorizontalPodAutoscaler";
-/// On a HorizontalPodAutoscaler that a release holds: JSON of its `spec.behavior` before.
-const BEHAVIOR: &str = "kutter.io/behavior-before-release";
 /// What OpenKruise adds to the name of the target.
 const RENAMED: &str = "-DisableByRollout";
 
 /// Holds the autoscalers of a workload.
 pub(super) fn hold(target: &WorkloadRef, namespace: &str, view: &View) -> Result<Vec<Write>, Unread> {
     changed(target, namespace, view, |draft| {
-        let is_held = draft.object().annotation(BEHAVIOR).is_some();
+        let is_held = draft.object().annotation(BEHAVIOR_BEFORE_RELEASE).is_some();
         if is_held || draft.object().text("/spec/scaleTargetRef/name") != target.name {
             return;
         }
         let before = draft.object().pointer("/spec/behavior").cloned().unwrap_or_default();
-        draft.annotate(BEHAVIOR, before.to_string());
+        draft.annotate(BEHAVIOR_BEFORE_RELEASE, before.to_string());
         for direction in ["scaleUp", "scaleDown"] {
             draft.set(&["spec", "behavior", direction, "selectPolicy"], "Disabled");
         }
@@ -34,10 +33,10 @@ pub(super) fn hold(target: &WorkloadRef, namespace: &str, view: &View) -> Result
 /// Lets the autoscalers of a workload act again, also those that OpenKruise holds.
 pub(super) fn release(target: &WorkloadRef, namespace: &str, view: &View) -> Result<Vec<Write>, Unread> {
     changed(target, namespace, view, |draft| {
-        let before = draft.object().annotation(BEHAVIOR).map(serde_json::from_str::<Value>);
+        let before = draft.object().annotation(BEHAVIOR_BEFORE_RELEASE).map(serde_json::from_str::<Value>);
         if let Some(before) = before {
             draft.set(&["spec", "behavior"], before.unwrap_or_default());
-            draft.remove_annotation(BEHAVIOR);
+            draft.remove_annotation(BEHAVIOR_BEFORE_RELEASE);
         }
         draft.set(&["spec", "scaleTargetRef", "name"], target.name.as_str());
     })

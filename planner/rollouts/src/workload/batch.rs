@@ -1,5 +1,6 @@
 //! How many Pods a batch makes new (docs/behaviour/rollouts.md#batches).
 
+use api::kinds::rollout::Step;
 use api::kinds::shared::IntOrString;
 use values::percent::{Rounding, partition, scaled};
 
@@ -63,6 +64,11 @@ pub(crate) fn planned(size: &IntOrString, workload: &Workload) -> i32 {
         }
         _ => share(size, workload.replicas),
     }
+}
+
+/// How many Pods are new after a step.
+pub(crate) fn updated_after(step: &Step, workload: &Workload) -> i32 {
+    step.replicas.as_ref().map_or(0, |size| Batch::of(size, workload, None).updated)
 }
 
 fn share(size: &IntOrString, replicas: i32) -> i32 {

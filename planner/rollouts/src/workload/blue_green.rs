@@ -2,6 +2,7 @@
 //! place of an old one until the release ends.
 
 use api::annotations::ORIGINAL_DEPLOYMENT_STRATEGY;
+use api::group_and_version;
 use api::kinds::rollout::WorkloadRef;
 use api::kinds::shared::IntOrString;
 use api::labels::{POD_TEMPLATE_HASH, STABLE_REVISION};
@@ -46,7 +47,17 @@ const CLONE_SET: Fields = Fields {
     paused: &["spec", "updateStrategy", "paused"],
 };
 
+/// A CloneSet of v1beta1, which comes to webhooks alone.
+const NEWER_CLONE_SET: Fields = Fields {
+    kind: &["spec", "updateStrategy", "type"],
+    max_surge: &["spec", "updateStrategy", "rollingUpdate", "maxSurge"],
+    max_unavailable: &["spec", "updateStrategy", "rollingUpdate", "maxUnavailable"],
+    paused: &["spec", "updateStrategy", "rollingUpdate", "paused"],
+};
+
 const CLONE_SET_PARTITION: [&str; 3] = ["spec", "updateStrategy", "partition"];
+/// Where the surge that the release allows is saved, beside the settings before it.
+const HELD_SURGE: [&str; 1] = ["heldSurge"];
 
 impl Fields {
     /// The settings that a release changes: what they are called where they are saved, and where they are.
@@ -60,8 +71,12 @@ impl Fields {
     }
 }
 
-fn fields(workload: &Workload) -> &'static Fields {
-    if workload.kind == WorkloadKind::CloneSet { &CLONE_SET } else { &DEPLOYMENT }
+fn fields(object: &Value) -> &'static Fields {
+    match (object.text("/kind"), group_and_version(object.text("/apiVersion")).1) {
+        ("CloneSet", "v1alpha1") => &CLONE_SET,
+        ("CloneSet", _) => &NEWER_CLONE_SET,
+        _ => &DEPLOYMENT,
+    }
 }
 
 fn reference(workload: &Workload) -> WorkloadRef {
@@ -72,44 +87,49 @@ fn reference(workload: &Workload) -> WorkloadRef {
 /// Holds the workload: saves its settings, and lets no new Pod count as available.
 pub(super) fn hold(task: &mut Task<'_>) -> Result<(), Unread> {
     let workload = task.workload;
-    let fields = fields(workload);
     task.writes.extend(autoscaler::hold(&reference(workload), &workload.name.namespace, task.view)?);
-    let draft = &mut task.draft;
-    let has_deadline = !value(draft.object(), &DEADLINE).is_null();
-    if draft.object().annotation(ORIGINAL_DEPLOYMENT_STRATEGY).is_none() {
-        draft.annotate(ORIGINAL_DEPLOYMENT_STRATEGY, settings(draft.object(), fields).to_string());
-    }
-    draft.set(&MIN_READY, NEVER_AVAILABLE);
-    draft.set(fields.max_surge, 1);
-    draft.set(fields.max_unavailable, 0);
     if workload.kind == WorkloadKind::Deployment {
-        draft.set(fields.kind, "RollingUpdate");
         task.writes.extend(hold_stable_set(workload, task)?);
+    } else {
+        task.draft.resume(fields(&workload.object).paused);
     }
-    // A CloneSet without a deadline stays without one.
-    if has_deadline || workload.kind == WorkloadKind::Deployment {
-        task.draft.set(&DEADLINE, NEVER_LATE);
-    }
-    if workload.kind == WorkloadKind::CloneSet {
-        task.draft.resume(fields.paused);
-    }
+    hold_settings(task.draft.edit(), true);
     Ok(())
 }
 
-/// The settings of a workload that a release changes, those that are set.
-fn settings(object: &Value, fields: &Fields) -> Value {
-    let mut settings = json!({});
-    for (name, path) in fields.settings() {
-        let value = value(object, path);
-        if !value.is_null() {
-            set(&mut settings, &[name], value);
+/// Puts the settings of a workload to what its release holds them at, and saves those that its user wants in the end.
+/// Where it `begins`, none are saved yet, or those that another release saved.
+pub(crate) fn hold_settings(object: &mut Value, begins: bool) {
+    let fields = fields(object);
+    let is_saved = object.annotation(ORIGINAL_DEPLOYMENT_STRATEGY).is_some();
+    if !is_saved && !begins {
+        return;
+    }
+    let mut saved = json_annotation(object, ORIGINAL_DEPLOYMENT_STRATEGY);
+    let surge = if begins { 1.into() } else { value(&saved, &HELD_SURGE) };
+    // OpenKruise does not say which surge it holds.
+    let surge = if surge.is_null() { value(object, fields.max_surge) } else { surge };
+    set(&mut saved, &HELD_SURGE, surge.clone());
+    let held = [surge, 0.into(), NEVER_AVAILABLE.into(), NEVER_LATE.into()];
+    for ((name, path), held) in fields.settings().into_iter().zip(held) {
+        let present = value(object, path);
+        // A CloneSet without a deadline stays without one.
+        let is_free = present.is_null() && path == DEADLINE && object.text("/kind") == "CloneSet";
+        if !is_saved || present != held && !(begins && path == fields.max_surge) {
+            set(&mut saved, &[name], present);
+        }
+        if !is_free {
+            set(object, path, held);
         }
     }
     // OpenKruise does not know this one; it has only Deployments that roll.
     if value(object, fields.kind) == "Recreate" {
-        set(&mut settings, &["type"], "Recreate".into());
+        set(&mut saved, &["type"], "Recreate".into());
     }
-    settings
+    if object.text("/kind") == "Deployment" {
+        set(object, fields.kind, "RollingUpdate".into());
+    }
+    set(object, &["metadata", "annotations", ORIGINAL_DEPLOYMENT_STRATEGY], saved.to_string().into());
 }
 
 /// After a rollback the old ReplicaSet is the new one, whose Pods must not count as available at once either.
@@ -126,12 +146,15 @@ fn hold_stable_set(workload: &Workload, task: &Task<'_>) -> Result<Option<Write>
 
 /// Lets the workload grow by the size of a batch; never shrinks it.
 pub(super) fn open(task: &mut Task<'_>, batch: &Batch<'_>) {
-    let fields = fields(task.workload);
+    let fields = fields(&task.workload.object);
     let present: Option<IntOrString> =
         serde_json::from_value(value(task.draft.object(), fields.max_surge)).ok();
     let count = |size: &IntOrString| scaled(size, task.workload.replicas, Rounding::Up).unwrap_or(0);
     if present.as_ref().map_or(0, count) < count(batch.size) {
         task.draft.set(fields.max_surge, json!(batch.size));
+        let mut saved = json_annotation(task.draft.object(), ORIGINAL_DEPLOYMENT_STRATEGY);
+        set(&mut saved, &HELD_SURGE, json!(batch.size));
+        task.draft.annotate(ORIGINAL_DEPLOYMENT_STRATEGY, saved.to_string());
     }
     task.draft.resume(fields.paused);
     if task.workload.kind == WorkloadKind::CloneSet {
@@ -145,7 +168,7 @@ pub(super) fn end(task: &mut Task<'_>, end: End) -> Result<Option<String>, Unrea
     if end == End::Continue {
         return Ok(None);
     }
-    let fields = fields(workload);
+    let fields = fields(&workload.object);
     restore(&mut task.draft, fields);
     task.draft.resume(fields.paused);
     task.draft.remove_label(STABLE_REVISION);

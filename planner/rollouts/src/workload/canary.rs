@@ -61,15 +61,16 @@ fn canary_name(stable: &Value) -> String {
     format!("{}-{}", stable.name(), template_hash(&value(stable, &["spec", "template"]), 0))
 }
 
-/// Lets the second Deployment grow to the size of a batch; never shrinks it.
-pub(super) fn open(task: &mut Task<'_>, batch: &Batch<'_>) -> Result<(), Unread> {
+/// Lets the second Deployment grow to the size of a batch; shrinks it only where it `closes`.
+pub(super) fn open(task: &mut Task<'_>, batch: &Batch<'_>, closes: bool) -> Result<(), Unread> {
     let stable = &task.workload.object;
     let Some(canary) = find(stable, task.view, Some(&task.release.metadata.uid))? else {
         let canary = made(task.release, stable, batch.updated);
         task.writes.push(Write::Create { name: name_of(&canary), object: canary });
         return Ok(());
     };
-    if number(canary, "/spec/replicas").unwrap_or(1) < batch.updated {
+    let present = number(canary, "/spec/replicas").unwrap_or(1);
+    if present < batch.updated || closes && present != batch.updated {
         let patch = json!({"spec": {"replicas": batch.updated}});
         task.writes.push(Write::patch(&name_of(canary), canary, patch));
     }

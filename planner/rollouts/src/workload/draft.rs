@@ -1,6 +1,7 @@
 //! An object as it is to be: changes are made to a copy, and what differs in the end is one patch.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
+use values::merge_patch::difference;
 
 use crate::object::{Object as _, ObjectName};
 use crate::write::Write;
@@ -22,6 +23,11 @@ impl<'a> Draft<'a> {
     /// The object as it is to be.
     pub(crate) fn object(&self) -> &Value {
         &self.object
+    }
+
+    /// The same, to be changed.
+    pub(crate) fn edit(&mut self) -> &mut Value {
+        &mut self.object
     }
 
     /// Sets the member at a path; `null` removes it.
@@ -63,7 +69,7 @@ impl<'a> Draft<'a> {
 }
 
 /// Sets the member at a path of an object; `null` removes it.
-pub(super) fn set(object: &mut Value, path: &[&str], value: Value) {
+pub(crate) fn set(object: &mut Value, path: &[&str], value: Value) {
     let [name, rest @ ..] = path else {
         *object = value;
         return;
@@ -85,19 +91,6 @@ pub(super) fn set(object: &mut Value, path: &[&str], value: Value) {
 /// The value at a path of an object; `null` where there is none.
 pub(super) fn value(object: &Value, path: &[&str]) -> Value {
     path.iter().try_fold(object, |value, name| value.get(name)).cloned().unwrap_or_default()
-}
-
-/// The merge patch that makes `new` of `old`.
-fn difference(old: &Value, new: &Value) -> Value {
-    let (Some(before), Some(after)) = (old.as_object(), new.as_object()) else { return new.clone() };
-    let gone =
-        before.keys().filter(|name| !after.contains_key(*name)).map(|name| (name.clone(), Value::Null));
-    let changed = after.iter().filter(|(name, value)| before.get(*name) != Some(*value));
-    let changed = changed.map(|(name, value)| {
-        let patch = before.get(name).map_or_else(|| value.clone(), |known| difference(known, value));
-        (name.clone(), patch)
-    });
-    Value::Object(gone.chain(changed).collect::<Map<_, _>>())
 }
 
 /// The annotation of an object that holds JSON with members; without any where there is none.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use api::features::FeatureGates;
 use api::kinds::batchrelease::{API_VERSION, BatchRelease, KIND, Status};
 use api::kinds::rollout::WorkloadRef;
 use api::meta::LabelSelector;
@@ -15,6 +16,7 @@ use values::selector::Selector;
 use crate::batch_release;
 use crate::object::{Object as _, ObjectName, group};
 use crate::plan::Plan;
+use crate::rollout::Settings;
 use crate::view::{ListName, Unread, View};
 use crate::write::Write;
 
@@ -33,6 +35,10 @@ pub(crate) struct Cluster {
 
 pub(crate) fn moment() -> Moment {
     Moment { now: "2026-05-01T08:00:00Z".parse::<Timestamp>().unwrap(), seed: 1 }
+}
+
+pub(crate) fn settings() -> Settings {
+    Settings { gates: FeatureGates::parse("Rollouts=true", "").unwrap(), namespace: "kutter".to_owned() }
 }
 
 pub(crate) fn reference(api_version: &str, kind: &str) -> WorkloadRef {
@@ -204,11 +210,8 @@ impl Cluster {
 
     fn list(&self, name: &ListName) -> Vec<Value> {
         let selector = Selector::parse(&name.selector).unwrap();
-        let labels = |object: &Value| -> BTreeMap<String, String> {
-            serde_json::from_value(object.pointer("/metadata/labels").cloned().unwrap_or(json!({}))).unwrap()
-        };
         let objects = self.objects.iter().filter(|((group_name, kind, _), object)| {
-            *group_name == group(&name.api_version) && *kind == name.kind && selector.matches(&labels(object))
+            *group_name == group(&name.api_version) && *kind == name.kind && selector.matches(*object)
         });
         objects.map(|(_, object)| object.clone()).collect()
     }
@@ -271,7 +274,7 @@ impl Cluster {
     /// The plan of the BatchRelease `rel`.
     pub(crate) fn plan(&self) -> Plan<Status> {
         let release = self.release();
-        self.read(|view| batch_release::plan(&release, view, &moment()))
+        self.read(|view| batch_release::plan(&release, view, &settings(), &moment()))
     }
 
     /// Makes the plan of the BatchRelease `rel`, and carries it out.

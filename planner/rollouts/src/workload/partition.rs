@@ -15,8 +15,8 @@ use super::draft::{json_annotation, set, value};
 use super::task::{End, Task};
 use crate::object::Object as _;
 
-/// The partition of a StatefulSet that keeps all Pods old, however many there will be.
-const ALL: i32 = 32767;
+/// The partition that keeps all Pods old, however many there will be: the most ordinals that a StatefulSet has had.
+pub(crate) const ALL_PODS: i32 = 32_767;
 const CLONE_SET_PARTITION: [&str; 3] = ["spec", "updateStrategy", "partition"];
 const CLONE_SET_PAUSED: [&str; 3] = ["spec", "updateStrategy", "paused"];
 const PARTITION: [&str; 4] = ["spec", "updateStrategy", "rollingUpdate", "partition"];
@@ -32,7 +32,7 @@ pub(super) fn hold(task: &mut Task<'_>) {
             draft.resume(&CLONE_SET_PAUSED);
         }
         WorkloadKind::StatefulSet | WorkloadKind::AdvancedStatefulSet | WorkloadKind::StatefulSetLike => {
-            draft.set(&PARTITION, ALL);
+            draft.set(&PARTITION, ALL_PODS);
             draft.resume(&PAUSED);
         }
         WorkloadKind::AdvancedDaemonSet => {
@@ -62,11 +62,18 @@ fn hold_deployment(task: &mut Task<'_>) {
     if !rolling_update.is_null() {
         set(&mut strategy, &["rollingUpdate"], rolling_update);
     }
+    // OpenKruise does not know this one; it has only Deployments that roll.
+    if strategy.text("/rollingStyle").is_empty() && draft.object().text("/spec/strategy/type") == "Recreate" {
+        set(&mut strategy, &["type"], "Recreate".into());
+    }
     set(&mut strategy, &["rollingStyle"], "Partition".into());
     set(&mut strategy, &["paused"], false.into());
     set(&mut strategy, &["partition"], 0.into());
     draft.annotate(DEPLOYMENT_STRATEGY, strategy.to_string());
     draft.set(&["metadata", "labels", CONTROLLED_BY_ADVANCED_DEPLOYMENT], "true");
+    if !task.workload.stable_revision.is_empty() {
+        draft.set(&["metadata", "labels", STABLE_REVISION], task.workload.stable_revision.as_str());
+    }
     draft.set(&["spec", "paused"], true);
     draft.set(&["spec", "strategy", "type"], "Recreate");
     draft.set(&["spec", "strategy", "rollingUpdate"], Value::Null);
@@ -82,10 +89,9 @@ fn note_revisions(task: &mut Task<'_>) {
 }
 
 /// Opens the workload as far as a batch goes.
-pub(super) fn open(task: &mut Task<'_>, batch: &Batch<'_>, is_scaled: bool) {
+pub(super) fn open(task: &mut Task<'_>, batch: &Batch<'_>, closes: bool) {
     let replicas = task.workload.replicas;
-    // What was opened for fewer Pods opens too much for more.
-    let is_due = |present: i32, wanted: i32| wanted < present || is_scaled && wanted != present;
+    let is_due = |present: i32, wanted: i32| wanted < present || closes && wanted != present;
     match task.workload.kind {
         WorkloadKind::CloneSet => {
             let wanted = batch.clone_set_partition(replicas);
@@ -169,7 +175,8 @@ fn end_deployment(task: &mut Task<'_>, stays_paused: bool) {
     let draft = &mut task.draft;
     let strategy = json_annotation(draft.object(), DEPLOYMENT_STRATEGY);
     let is_held = !strategy.text("/rollingStyle").is_empty();
-    if is_held && draft.object().text("/spec/strategy/type") == "Recreate" {
+    let is_own = strategy.text("/type") == "Recreate";
+    if is_held && !is_own && draft.object().text("/spec/strategy/type") == "Recreate" {
         draft.set(&["spec", "strategy", "type"], "RollingUpdate");
         draft.set(&["spec", "strategy", "rollingUpdate"], value(&strategy, &["rollingUpdate"]));
     }

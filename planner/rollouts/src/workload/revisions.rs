@@ -1,6 +1,8 @@
-//! ControllerRevisions of a DaemonSet.
+//! ControllerRevisions of a workload.
 
+use api::labels::CONTROLLER_REVISION_HASH;
 use kinds::workload::status::selector_text;
+use pod::revision_labels::short_hash;
 use serde_json::Value;
 
 use crate::object::Object as _;
@@ -23,4 +25,9 @@ pub fn controller_revisions<'v>(workload: &Value, view: &'v View) -> Result<Vec<
         listed.iter().filter(|revision| revision.controller() == owner).collect();
     revisions.sort_by_key(|revision| revision.number("/revision").unwrap_or(0));
     Ok(revisions)
+}
+
+/// What Pods of a ControllerRevision have in their label.
+pub(crate) fn revision_hash(revision: &Value) -> &str {
+    short_hash(revision.label(CONTROLLER_REVISION_HASH).unwrap_or(revision.name()))
 }

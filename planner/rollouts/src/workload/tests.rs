@@ -264,6 +264,32 @@ fn an_advanced_daemonset_has_its_stable_version_from_its_revisions() {
 }
 
 #[test]
+fn the_stable_version_of_a_daemonset_is_one_that_pods_have() {
+    let web = reference(APPS, "DaemonSet");
+    let stable = |note: Option<&str>, running: &[&str]| {
+        let note = note.map(|stable| json!({"stable-revision": stable}).to_string());
+        let annotations = json!({"annotations": {"rollouts.kruise.io/daemonset-revision": note}});
+        let mut cluster = Cluster::of([
+            daemonset(APPS, json!({"metadata": annotations})),
+            revision(1, "a"),
+            revision(2, "b"),
+            revision(3, "c"),
+        ]);
+        for hash in running {
+            cluster.put(pod(hash, "web-uid", &json!({"controller-revision-hash": hash}), true));
+        }
+        read_in(&cluster, &web, Style::Partition).stable_revision
+    };
+    // No Pod ever had the version before the newest.
+    assert_eq!(stable(None, &["a"]), "a");
+    assert_eq!(stable(Some("a"), &["a", "b"]), "a");
+    // All Pods had the next one when the newest came.
+    assert_eq!(stable(Some("a"), &["b"]), "b");
+    // All Pods are new.
+    assert_eq!(stable(Some("a"), &["c"]), "a");
+}
+
+#[test]
 fn a_daemonset_of_kubernetes_is_rolled_back_where_the_noted_version_is_the_newest() {
     let noted = json!({"rollouts.kruise.io/daemonset-revision": "{\"stable-revision\":\"a\"}"});
     let noted = json!({"metadata": {"annotations": noted}});

@@ -1,13 +1,15 @@
 //! Which version of a workload is stable, which is new, and how many Pods the new one has.
 
 use api::annotations::DAEMONSET_REVISION;
-use api::labels::{CONTROLLER_REVISION_HASH, POD_TEMPLATE_HASH, STABLE_REVISION};
-use pod::revision_labels::short_hash;
+use api::labels::{POD_TEMPLATE_HASH, STABLE_REVISION};
+use pod::revision_labels::{RevisionLabels, short_hash};
 use serde_json::Value;
 
 use super::draft::value;
 use super::kind::number;
-use super::{Style, Workload, WorkloadKind, canary, controller_revisions, given_rollout_id, new_pods};
+use super::{
+    Style, Workload, WorkloadKind, canary, controller_revisions, given_rollout_id, new_pods, revision_hash,
+};
 use crate::deployment::{replica_sets, same_template, template_hash};
 use crate::object::Object as _;
 use crate::view::{Unread, View};
@@ -46,8 +48,8 @@ fn updated_ready(workload: &Workload, view: &View) -> Result<i32, Unread> {
     Ok(i32::try_from(pods.iter().filter(|pod| pod.is_ready()).count()).unwrap_or(i32::MAX))
 }
 
-/// The status of a DaemonSet does not name the old version: the first release of several notes it, and before that it is
-/// the one that came before the new one.
+/// The status of a DaemonSet does not name the old version: it is the one that the first release of several noted, or the
+/// newest before the new one; of these the first that Pods have.
 fn daemonset(workload: &mut Workload, view: &View) -> Result<(), Unread> {
     let object = &workload.object;
     let revisions = controller_revisions(object, view)?;
@@ -56,17 +58,20 @@ fn daemonset(workload: &mut Workload, view: &View) -> Result<(), Unread> {
     let told = told.into_iter().find(|hash| !hash.is_empty()).map(short_hash);
     let new = told.or(hashes.last().copied()).unwrap_or_default();
     let noted = workload.in_progressing.as_ref().and_then(|_| noted_stable_revision(object));
-    let before = hashes.iter().rev().find(|hash| **hash != new).copied().unwrap_or(new);
     workload.is_rolled_back = noted.as_deref() == Some(new);
-    (workload.update_revision, workload.pod_template_hash) = (new.to_owned(), new.to_owned());
-    workload.stable_revision = noted.unwrap_or_else(|| before.to_owned());
+    let others = hashes.iter().rev().copied().filter(|hash| *hash != new);
+    let candidates: Vec<&str> = noted.as_deref().into_iter().chain(others).collect();
+    let mut stable = candidates.first().copied().unwrap_or(new);
+    if workload.in_progressing.is_some() && !workload.is_rolled_back {
+        let pods = view.pods_of(object.uid())?;
+        let runs = |hash: &&str| pods.iter().any(|pod| RevisionLabels::Hash.is_at(pod, hash));
+        stable = candidates.iter().copied().find(runs).unwrap_or(stable);
+    }
+    let (new, stable) = (new.to_owned(), stable.to_owned());
+    (workload.update_revision, workload.pod_template_hash) = (new.clone(), new);
+    workload.stable_revision = stable;
     workload.updated_ready_replicas = updated_ready(workload, view)?;
     Ok(())
-}
-
-/// What Pods of a ControllerRevision have in their label.
-fn revision_hash(revision: &Value) -> &str {
-    short_hash(revision.label(CONTROLLER_REVISION_HASH).unwrap_or(revision.name()))
 }
 
 /// The stable version that a release noted on its DaemonSet.
@@ -80,13 +85,15 @@ fn deployment(workload: &mut Workload, view: &View) -> Result<(), Unread> {
     let object = &workload.object;
     let sets = replica_sets(object, view)?;
     let new = sets.iter().copied().find(|set| same_template(object, set));
-    let labelled = object.label(STABLE_REVISION).filter(|label| !label.is_empty());
-    let stable = labelled.or_else(|| hash(oldest_in_use(&sets)?)).unwrap_or_default().to_owned();
     let new_hash = new.and_then(hash).unwrap_or_default();
-    workload.has_other_version = sets.iter().any(|set| {
-        let is_known = hash(set).is_some_and(|hash| hash == stable || hash == new_hash);
-        !is_known && is_in_use(set)
-    });
+    let in_use: Vec<&str> = sets.iter().filter(|set| is_in_use(set)).filter_map(|set| hash(set)).collect();
+    let labelled = object.label(STABLE_REVISION).filter(|label| !label.is_empty());
+    let labelled = labelled.or(in_use.first().copied()).unwrap_or_default();
+    let third = in_use.iter().copied().find(|hash| ![labelled, new_hash].contains(hash));
+    workload.has_other_version = third.is_some();
+    // A version that no Pod has any more is not what a newer one replaces.
+    let is_gone = labelled != new_hash && !in_use.contains(&labelled);
+    let stable = third.filter(|_| is_gone).unwrap_or(labelled).to_owned();
     workload.update_revision = template_hash(&value(object, &["spec", "template"]), 0);
     workload.pod_template_hash = new_hash.to_owned();
     workload.new_pods_owner = new.map(|new| new.uid().to_owned()).unwrap_or_default();

@@ -81,6 +81,10 @@ fn an_entry_names_the_changes_that_concern_a_release() {
         "rollouts.kruise.io/in-progressing",
         "paused",
         "strategy",
+        "rollouts.kruise.io/original-deployment-strategy",
+        "minReadySeconds",
+        "progressDeadlineSeconds",
+        "updateStrategy",
     ] {
         assert!(release[0].1.contains(&format!("'{word}'")), "{word}: {}", release[0].1);
     }

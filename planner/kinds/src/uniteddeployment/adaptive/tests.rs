@@ -26,7 +26,7 @@ fn child(replicas: i32, ready: i32) -> Child {
     Child::read(ChildKind::CloneSet, &object.to_string()).unwrap().unwrap()
 }
 
-/// A Pod that is `ready` or finds no room, created so many seconds ago, at a revision, with a reservation label.
+/// A Pod that is `ready` or finds no capacity, created so many seconds ago, at a revision, with a reservation label.
 fn pod(is_ready: bool, age: i64, revision: &str, label: Option<&str>) -> Arc<ObservedPod> {
     let condition = match is_ready {
         true => json!({"type": "Ready", "status": "True", "lastTransitionTime": ago(age).to_string()}),
@@ -127,7 +127,7 @@ fn durations_are_what_the_object_says() {
     assert_eq!(said(json!({"rescheduleCriticalSeconds": 5, "unschedulableDuration": 0})), (5, 0));
 }
 
-/// Pods that were just created, or run without being ready, may still come up: they open no room for a rollout.
+/// Pods that were just created, or run without being ready, may still come up: they free nothing for a rollout.
 #[test]
 fn only_pods_that_will_not_be_ready_soon_are_stuck() {
     let fresh = |phase: &str| {

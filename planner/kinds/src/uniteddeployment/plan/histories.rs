@@ -1,10 +1,10 @@
-//! Histories: subsets without room, edits, refusals and time at random, each from one seed.
+//! Histories: subsets without capacity, edits, refusals and time at random, each from one seed.
 //!
 //! `KUTTER_SIMULATION_HISTORIES` sets how many are run. A failure names its seed.
 //!
 //! What must hold in each: no more Pods are wanted than replicas, but for reserved ones; a subset never has two workloads;
-//! in adaptive mode Pods that are ready in a subset with room stay while nobody edits anything; where
-//! waiting Pods keep their place a rollout continues beside them; and once there is room and nothing is refused, all Pods run at
+//! in adaptive mode Pods that are ready in a subset with capacity stay while nobody edits anything; where
+//! waiting Pods keep their place a rollout continues beside them; and once there is capacity and nothing is refused, all Pods run at
 //! the newest revision, and nothing is left to do.
 
 use std::collections::BTreeSet;
@@ -64,10 +64,10 @@ fn history(seed: u64, planner: Planner) -> Result<(), String> {
                 world.edit(&json!({"template": template(kind, &format!("nginx:{}", below(&mut random, 3)))}));
             }
             3 => {
-                let room = usize::try_from(below(&mut random, 5)).unwrap();
-                world.room.insert(
+                let capacity = usize::try_from(below(&mut random, 5)).unwrap();
+                world.capacity.insert(
                     ["a", "b", "c"][usize::try_from(below(&mut random, 3)).unwrap()].to_owned(),
-                    room,
+                    capacity,
                 );
             }
             4 => world.refuses = below(&mut random, 2) == 0,
@@ -85,7 +85,7 @@ fn history(seed: u64, planner: Planner) -> Result<(), String> {
         world.settle(1000);
         rolled_out(&world)?;
     }
-    world.room.clear();
+    world.capacity.clear();
     world.settle(1500);
     settled(&world)
 }

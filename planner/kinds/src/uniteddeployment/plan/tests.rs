@@ -332,7 +332,7 @@ fn a_mark_is_reported_though_the_object_has_changed() {
     let subsets = json!([{"name": "a", "maxReplicas": 3}, {"name": "b"}]);
     let topology = json!({"scheduleStrategy": {"type": "Adaptive"}, "subsets": subsets});
     let mut world = World::new(ChildKind::CloneSet, &json!({"replicas": 3, "topology": topology}));
-    world.room.insert("a".to_owned(), 1);
+    world.capacity.insert("a".to_owned(), 1);
     world.settle(30);
     world.pass(31);
     let draft = world.plan().status.unwrap();
@@ -401,7 +401,7 @@ fn pods_without_room_move_and_stay_where_they_run() {
     let subsets = json!([{"name": "a", "maxReplicas": 3}, {"name": "b"}]);
     let topology = json!({"scheduleStrategy": {"type": "Adaptive"}, "subsets": subsets});
     let mut world = World::new(ChildKind::CloneSet, &json!({"replicas": 3, "topology": topology}));
-    world.room.insert("a".to_owned(), 1);
+    world.capacity.insert("a".to_owned(), 1);
     world.settle(30);
     assert_eq!(world.shares(), [3, 0]);
     world.settle(60);
@@ -411,7 +411,7 @@ fn pods_without_room_move_and_stay_where_they_run() {
         (condition.status.clone(), condition.reason.clone())
     };
     assert_eq!(condition(&world), (api::kinds::shared::ConditionStatus::False, "reschedule".to_owned()));
-    world.room.clear();
+    world.capacity.clear();
     world.settle(320);
     assert_eq!(condition(&world), (api::kinds::shared::ConditionStatus::True, "recover".to_owned()));
     assert_eq!(world.shares(), [1, 2], "running Pods do not move");
@@ -425,12 +425,12 @@ fn reserved_pods_wait_beside_temporary_ones() {
     for kind in [ChildKind::CloneSet, ChildKind::Deployment] {
         let topology = json!({"scheduleStrategy": reserving(), "subsets": [{"name": "a"}, {"name": "b"}]});
         let mut world = World::new(kind, &json!({"replicas": 3, "topology": topology}));
-        world.room.insert("a".to_owned(), 1);
+        world.capacity.insert("a".to_owned(), 1);
         world.settle(100);
         let status = &world.united.status;
         assert_eq!((world.shares(), status.replicas, status.reserved_pods), (vec![3, 2], 3, Some(2)));
         assert_eq!(status.label_selector, "app=web,apps.kruise.io/united-deployment-reserved-pod=false");
-        world.room.clear();
+        world.capacity.clear();
         world.settle(250);
         assert_eq!(world.shares(), [3, 2], "they are not trusted yet");
         world.settle(150);
@@ -450,7 +450,7 @@ fn a_new_subset_takes_no_pods_away_before_it_serves() {
         world.settle(100);
         let served = |world: &World| world.running().values().sum::<usize>();
         world.edit(&json!({"topology": topology(&["c", "a", "b"])}));
-        world.room.insert("c".to_owned(), 2);
+        world.capacity.insert("c".to_owned(), 2);
         for _ in 0..60 {
             world.look();
             assert!(world.running()["a"] == 3 || world.running()["c"] == 2, "{:?}", world.running());
@@ -459,18 +459,18 @@ fn a_new_subset_takes_no_pods_away_before_it_serves() {
             world.pass(10);
         }
         assert_eq!(world.shares(), [3, 1, 0], "{kind:?}: two are ready in it");
-        world.room.clear();
+        world.capacity.clear();
         world.settle(600);
         assert_eq!(world.shares(), [3, 0, 0]);
     }
 }
 
-/// A subset that waited for room when its workload went is not trusted because it is made anew.
+/// A subset that waited for capacity when its workload went is not trusted because it is made anew.
 #[test]
 fn a_marked_subset_without_workload_is_not_trusted() {
     let topology = json!({"scheduleStrategy": reserving(), "subsets": [{"name": "a"}, {"name": "b"}]});
     let mut world = World::new(ChildKind::CloneSet, &json!({"replicas": 3, "topology": topology}));
-    world.room.insert("a".to_owned(), 0);
+    world.capacity.insert("a".to_owned(), 0);
     world.settle(100);
     assert_eq!(world.shares(), [3, 3]);
     let uid = world.child("a")["metadata"]["uid"].clone();
@@ -484,13 +484,13 @@ fn a_marked_subset_without_workload_is_not_trusted() {
     }
 }
 
-/// Two Pods of ten find no room: the eight others are updated all the same, at the pace of the template.
+/// Two Pods of ten find no capacity: the eight others are updated all the same, at the pace of the template.
 #[test]
 fn a_rollout_goes_on_beside_pods_without_room() {
     for kind in [ChildKind::CloneSet, ChildKind::Deployment] {
         let topology = json!({"scheduleStrategy": reserving(), "subsets": [{"name": "a"}, {"name": "b"}]});
         let mut world = World::new(kind, &json!({"replicas": 10, "topology": topology}));
-        world.room.insert("a".to_owned(), 8);
+        world.capacity.insert("a".to_owned(), 8);
         world.settle(200);
         assert_eq!((world.shares(), world.running()["a"]), (vec![10, 2], 8));
         world.edit(&json!({"template": template(kind, "nginx:2")}));

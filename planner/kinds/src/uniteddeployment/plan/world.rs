@@ -1,4 +1,4 @@
-//! A cluster for tests of plans: workloads that run Pods as their kind does, in subsets with so much room.
+//! A cluster for tests of plans: workloads that run Pods as their kind does, in subsets with so much capacity.
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -32,8 +32,8 @@ pub struct World {
     /// Pods of workloads that something else than this world runs.
     pub observed: Vec<Arc<ObservedPod>>,
     pub revisions: Vec<Arc<StoredRevision>>,
-    /// Pods for which subsets have room; any number where nothing is said.
-    pub room: BTreeMap<String, usize>,
+    /// Pods for which subsets have capacity; any number where nothing is said.
+    pub capacity: BTreeMap<String, usize>,
     /// The API server refuses creations.
     pub refuses: bool,
     number: usize,
@@ -64,7 +64,7 @@ impl World {
             pods: Vec::new(),
             observed: Vec::new(),
             revisions: Vec::new(),
-            room: BTreeMap::new(),
+            capacity: BTreeMap::new(),
             refuses: false,
             number: 0,
         }
@@ -229,7 +229,7 @@ impl World {
         let own = self.pods.iter().filter(of_child).count();
         let rollout = Rollout::read(&child["spec"].to_string()).unwrap();
         let limit = rollout.max_unavailable(kind, i32::try_from(wanted).unwrap());
-        // Pods that come beside the old ones first make room for as many.
+        // Pods that come beside the old ones first make way for as many.
         let surge = if kind == ChildKind::Deployment { wanted.div_ceil(4) } else { 0 };
         let ready =
             self.pods.iter().filter(of_child).filter(|pod| pod["status"]["phase"] == "Running").count();
@@ -266,10 +266,10 @@ impl World {
         self.schedule(labels["apps.kruise.io/subset-name"].as_str().unwrap());
     }
 
-    /// Pods of a subset find room, or not.
+    /// Pods of a subset find capacity, or not.
     fn schedule(&mut self, subset: &str) {
         let now = self.now.to_string();
-        let mut free = self.room.get(subset).copied().unwrap_or(usize::MAX);
+        let mut free = self.capacity.get(subset).copied().unwrap_or(usize::MAX);
         let mut own: Vec<&mut Value> = self
             .pods
             .iter_mut()

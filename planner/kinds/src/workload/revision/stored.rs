@@ -39,7 +39,10 @@ impl StoredRevision {
     /// # Errors
     /// A text that is no ControllerRevision.
     pub fn read(json: &str) -> Result<Self, serde_json::Error> {
-        serde_json::from_str(json)
+        let mut revision: Self = serde_json::from_str(json)?;
+        // Thousands are kept, each with one owner. A list is read with room for four.
+        revision.metadata.owner_references.shrink_to_fit();
+        Ok(revision)
     }
 
     /// The revision's name.

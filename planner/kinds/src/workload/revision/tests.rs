@@ -219,6 +219,12 @@ fn a_taken_name_is_used_if_it_means_the_same_and_counted_up_otherwise() {
 }
 
 #[test]
+fn a_stored_revision_takes_no_room_for_owners_that_it_does_not_have() {
+    let owner = json!({"ownerReferences": [{"uid": "u", "controller": true}]});
+    assert_eq!(stored("a", 1, DATA, &owner).metadata.owner_references.capacity(), 1);
+}
+
+#[test]
 fn claims_are_hashed_as_the_reference_does() {
     let claims = r#"[{"metadata":{"name":"pvc-1","labels":{"a":"b"}},"spec":{"resources":{"requests":{"storage":"1Gi"},"limits":{"storage":"2Gi"}},"accessModes":["ReadWriteOnce"]},"status":{"phase":"Pending"}}]"#;
     assert_eq!(claims_hash(claims).unwrap(), "1129974074");

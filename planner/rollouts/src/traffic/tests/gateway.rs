@@ -1,4 +1,5 @@
 use super::*;
+use api::annotations::RELEASED_NETWORK;
 
 fn backend(name: &str, weight: u64) -> Value {
     json!({"group": "", "kind": "Service", "name": name, "port": 80, "weight": weight})
@@ -361,6 +362,6 @@ fn a_route_that_does_not_lead_to_the_service_is_a_problem() {
 #[test]
 fn a_memory_that_can_not_be_read_is_a_problem() {
     let mut world = world();
-    world.edit("HTTPRoute", "route", &json!({"metadata": {"annotations": {memory::MEMORY: "no"}}}));
+    world.edit("HTTPRoute", "route", &json!({"metadata": {"annotations": {RELEASED_NETWORK: "no"}}}));
     assert!(world.call(&route_to_stable).unwrap_err().contains("of HTTPRoute route can't be read"));
 }

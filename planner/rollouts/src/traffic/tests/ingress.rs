@@ -1,4 +1,5 @@
 use super::*;
+use api::annotations::RELEASED_NETWORK;
 
 const NGINX: &str = "nginx.ingress.kubernetes.io/";
 
@@ -30,7 +31,7 @@ fn world() -> World {
 
 fn annotations(world: &World) -> Value {
     let mut annotations = world.object("Ingress", "in-canary")["metadata"]["annotations"].clone();
-    annotations.as_object_mut().unwrap().remove(memory::MEMORY).unwrap();
+    annotations.as_object_mut().unwrap().remove(RELEASED_NETWORK).unwrap();
     annotations
 }
 

@@ -237,7 +237,8 @@ fn a_blue_green_deployment_grows_and_gets_its_settings_back_once_it_has_rolled()
     let saved: Value = serde_json::from_str(green.annotation(ORIGINAL).unwrap()).unwrap();
     assert_eq!(
         saved,
-        json!({"maxSurge": "25%", "maxUnavailable": "25%", "minReadySeconds": 3, "progressDeadlineSeconds": 600})
+        json!({"heldSurge": "60%", "maxSurge": "25%", "maxUnavailable": "25%", "minReadySeconds": 3,
+            "progressDeadlineSeconds": 600})
     );
     assert_eq!(cluster.get("ReplicaSet", "web-old")["spec"]["minReadySeconds"], 2147483646);
     let scaler = cluster.get("HorizontalPodAutoscaler", "mine");

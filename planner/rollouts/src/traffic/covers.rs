@@ -1,18 +1,6 @@
-//! What to write so that one JSON value becomes another.
+//! Whether an object is as it is to be.
 
-use serde_json::{Map, Value};
-
-/// The JSON merge patch from one value to another: of objects only the members that differ, `null` for those that go.
-pub(super) fn difference(present: &Value, wanted: &Value) -> Value {
-    let (Value::Object(present), Value::Object(wanted)) = (present, wanted) else { return wanted.clone() };
-    let differing = wanted.iter().filter(|(name, value)| present.get(*name) != Some(value));
-    let changed = differing.map(|(name, value)| {
-        (name.clone(), present.get(name).map_or_else(|| value.clone(), |old| difference(old, value)))
-    });
-    let gone =
-        present.keys().filter(|name| !wanted.contains_key(*name)).map(|name| (name.clone(), Value::Null));
-    Value::Object(changed.chain(gone).collect::<Map<_, _>>())
-}
+use serde_json::Value;
 
 /// Everything wanted is there. What the API server has filled in beside it does not count, nor an empty value that it has
 /// dropped.
@@ -43,15 +31,6 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-
-    #[test]
-    fn a_patch_has_what_differs_and_nothing_else() {
-        let present = json!({"same": {"a": 1}, "changed": {"a": 1, "b": 2}, "list": [1], "gone": 1});
-        let wanted = json!({"same": {"a": 1}, "changed": {"a": 1, "b": 3}, "list": [1, 2], "new": {"x": 1}});
-        let patch = json!({"changed": {"b": 3}, "list": [1, 2], "new": {"x": 1}, "gone": null});
-        assert_eq!(difference(&present, &wanted), patch);
-        assert_eq!(difference(&present, &present), json!({}));
-    }
 
     #[test]
     fn what_the_api_server_adds_or_drops_is_no_difference() {
