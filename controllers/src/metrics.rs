@@ -4,7 +4,9 @@ use cluster::cache_sizes::CacheSizes;
 use cluster::queue::QueueMetrics;
 use prometheus::{IntGauge, IntGaugeVec, Opts, Registry};
 
-use crate::rollouts::Measures;
+use self::releases::Releases;
+
+pub(crate) mod releases;
 
 /// How the Pods of SidecarSets are counted.
 const SIDECAR_SET_STATES: [&str; 3] = ["matched", "injected", "missed"];
@@ -20,7 +22,7 @@ pub struct Metrics {
     pub queues: QueueMetrics,
     sidecar_set_pods: IntGaugeVec,
     /// What is counted of releases.
-    pub(crate) rollouts: Measures,
+    pub(crate) releases: Releases,
 }
 
 impl Metrics {
@@ -45,7 +47,7 @@ impl Metrics {
                 ),
                 &["sidecarset", "state"],
             )?,
-            rollouts: Measures::register(registry)?,
+            releases: Releases::register(registry)?,
         };
         registry.register(Box::new(metrics.leader.clone()))?;
         registry.register(Box::new(metrics.leader_status.clone()))?;

@@ -6,7 +6,6 @@
 //!     '-- controller   plan --> writes --> status --> Events, until a plan has nothing to do
 //!           |-- reading    what a plan asks for, and what the writes returned
 //!           |-- carry_out  the writes
-//!           |-- measures   metrics
 //!           '-- known      what is known of the cluster
 //!                 |-- lists    lists that are kept current: our own kinds, workloads, and what a running release reads
 //!                 |-- kinds    how the API server serves a kind
@@ -32,14 +31,12 @@ mod held;
 mod kinds;
 mod known;
 mod lists;
-mod measures;
 mod reading;
 mod subject;
 #[cfg(test)]
 mod tests;
 
 use known::Known;
-pub(crate) use measures::Measures;
 use subject::{BatchReleases, DaemonSets, Deployments, Histories, Rollouts, TrafficRoutings};
 
 /// Starts the controllers whose gates are on.

@@ -234,9 +234,9 @@ impl<S: Subject> Controller<S> {
 
     /// Measures what has ended with a status. A state whose beginning another replica has written is not.
     fn measure(&self, key: &Key, before: &S::Status, after: &S::Status) {
-        let measures = &self.known.metrics.rollouts;
+        let metrics = &self.known.metrics.releases;
         if let Some(result) = S::result(before, after) {
-            measures.releases.with_label_values(&[result]).inc();
+            metrics.ended.with_label_values(&[result]).inc();
         }
         let (was, is) = (S::state(before), S::state(after));
         let mut memory = self.memory();
@@ -245,7 +245,7 @@ impl<S: Subject> Controller<S> {
             return;
         }
         if let Some(((_, state), since)) = entered {
-            measures.steps.with_label_values(&[state]).observe(since.elapsed().as_secs_f64());
+            metrics.steps.with_label_values(&[state]).observe(since.elapsed().as_secs_f64());
         }
         memory.entered.remove(key);
         memory.entered.extend(is.map(|state| (key.clone(), (state, Instant::now()))));

@@ -14,7 +14,7 @@ use kube::Client;
 use rollouts::object::{Object as _, ObjectName};
 use rollouts::view::ListName;
 use rollouts::workload::version_of;
-use rollouts::{deployment, rollout};
+use rollouts::{deployment, settings};
 use serde_json::Value;
 use serde_json::value::RawValue;
 use tokio::time::Instant;
@@ -32,7 +32,7 @@ const MEMORY: Duration = Duration::from_secs(10);
 
 /// What plans are made with, beside what they read.
 pub(super) struct Settings {
-    pub(super) rollout: rollout::Settings,
+    pub(super) rollout: settings::Settings,
     pub(super) deployment: deployment::Settings,
 }
 
@@ -59,7 +59,7 @@ impl Known {
     /// Nothing is known yet.
     pub(super) fn new(context: &Context, stores: Arc<Stores>) -> Self {
         let crate::Settings { gates, install_namespace, .. } = &*context.settings;
-        let rollout = rollout::Settings { gates: gates.clone(), namespace: install_namespace.clone() };
+        let rollout = settings::Settings { gates: gates.clone(), namespace: install_namespace.clone() };
         let webhook_configuration = ConfigurationKind::MutatingRollouts.name().to_owned();
         Self {
             client: context.client.clone(),

@@ -24,6 +24,7 @@ use super::lists::News;
 use super::subject::Subject;
 use super::*;
 use crate::fake;
+use crate::metrics::releases::Releases;
 use crate::workload::builder::{Next, Reconciler};
 use crate::workload::pods::Pods;
 use crate::workload::store::follow::Sink;

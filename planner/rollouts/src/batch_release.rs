@@ -30,7 +30,7 @@ use values::moment::Moment;
 
 use crate::object::{Object as _, ObjectName};
 use crate::plan::Plan;
-use crate::rollout::Settings;
+use crate::settings::Settings;
 use crate::view::{Unread, View};
 use crate::workload::batch::Batch;
 use crate::workload::task::{End, Task, refusal, refusal_of};

@@ -15,11 +15,10 @@ use api::annotations::{DEPLOYMENT_EXTRA_STATUS, LAST_APPLIED};
 use kinds::workload::resolved::DEPLOYMENT_REVISION;
 use serde_json::{Value, json};
 
-use crate::freeze::hold_strategy;
+use crate::draft::Draft;
 use crate::object::{Object as _, ObjectName};
 use crate::plan::Plan;
 use crate::view::{Unread, View};
-use crate::workload::draft::Draft;
 use crate::write::Write;
 use sets::{Set, Sets};
 use strategy::{Limits, Strategy};
@@ -36,6 +35,7 @@ pub use event::create_failed;
 pub use new_set::template_hash;
 pub(crate) use sets::template_of;
 pub use sets::{replica_sets, same_template};
+pub(crate) use strategy::hold_strategy;
 
 /// The API version of Deployments and ReplicaSets.
 const APPS: &str = "apps/v1";

@@ -18,18 +18,16 @@ use serde_json::{Value, json};
 use values::json_patch::{Patch, edits};
 
 use crate::deployment::{replica_sets, template_of};
+use crate::draft::set;
 use crate::object::Object as _;
 use crate::reference;
 use crate::view::{Unread, View};
 use crate::workload::blue_green::hold_settings;
-use crate::workload::draft::set;
 use crate::workload::{ALL_PODS, Style, WorkloadKind, given_rollout_id};
 
 mod deployment;
 #[cfg(test)]
 mod tests;
-
-pub(crate) use deployment::hold_strategy;
 
 /// What all labels and annotations begin with by which a release notes something on its workload.
 const NOTES: &str = "rollouts.kruise.io/";

@@ -4,6 +4,8 @@
 //! ```text
 //!   view, object     what was read of the cluster, and what is still to be read
 //!   plan, write      what to write, which Events to record, when to look again
+//!   draft            an object as it is to be
+//!   settings         what holds for all Rollouts
 //!   workload         the workload of a release, whatever its kind
 //!   freeze           stops a workload when its template changes
 //!   validation       refuses Rollouts that can't work
@@ -21,6 +23,7 @@
 pub mod batch_release;
 pub mod daemonset;
 pub mod deployment;
+mod draft;
 pub mod explanation;
 pub mod freeze;
 pub mod history;
@@ -30,6 +33,7 @@ pub mod preview;
 pub mod reference;
 pub mod rollout;
 pub mod script;
+pub mod settings;
 pub mod traffic;
 pub mod traffic_routing;
 pub mod validation;

@@ -22,6 +22,7 @@ use api::kinds::shared::ConditionStatus;
 use values::moment::Moment;
 
 use crate::plan::Plan;
+use crate::settings::Settings;
 use crate::view::{Unread, View};
 use crate::workload;
 use finalising::Cause;
@@ -35,7 +36,6 @@ mod network;
 mod pass;
 mod progress;
 mod rollback;
-mod settings;
 mod stall;
 mod steps;
 #[cfg(test)]
@@ -43,7 +43,6 @@ mod tests;
 
 pub use claim::strategy_hash;
 pub(crate) use claim::traffic_routing_name;
-pub use settings::Settings;
 
 /// What to do about a Rollout.
 ///

@@ -2,7 +2,7 @@
 //! which is new, how many Pods each has, and what a release does to it.
 //!
 //! ```text
-//!   kind         the kinds that can be released       draft        an object as it is to be
+//!   kind         the kinds that can be released
 //!   versions     which version is stable, which new   batch        how many Pods a batch makes new
 //!   revisions    ControllerRevisions                  task         what a release does, as data
 //!   actions      what a release does to its workload  rollback     its old template
@@ -29,7 +29,6 @@ mod autoscaler;
 pub(crate) mod batch;
 pub(crate) mod blue_green;
 mod canary;
-pub(crate) mod draft;
 #[cfg(test)]
 pub(crate) mod fixture;
 mod kind;

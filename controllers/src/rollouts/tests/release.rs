@@ -189,11 +189,11 @@ async fn a_step_costs_few_requests() {
     release.until("the end", |status| status["phase"] == "Healthy").await;
     assert_eq!(release.new_pods(), REPLICAS);
     assert_eq!(release.rollouts.server.get(RELEASE), None);
-    let Measures { releases, steps } = &release.rollouts.known.metrics.rollouts;
+    let Releases { ended, steps } = &release.rollouts.known.metrics.releases;
     let measured = |state| steps.with_label_values(&[state]).get_sample_count();
     // The last step of a canary strategy passes without an approval.
     assert_eq!((measured("StepPaused"), measured("StepUpgrade")), (2, 3));
-    assert_eq!(releases.with_label_values(&["succeeded"]).get(), 1);
+    assert_eq!(ended.with_label_values(&["succeeded"]).get(), 1);
     let set = release.get(SET);
     assert_eq!(set["metadata"]["annotations"], json!({}), "{set:#}");
 }

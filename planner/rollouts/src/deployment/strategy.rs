@@ -3,9 +3,10 @@
 use api::annotations::{BATCH_RELEASE_CONTROL, DEPLOYMENT_STRATEGY};
 use api::kinds::shared::IntOrString;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 use values::percent::{Rounding, partition, scaled};
 
+use crate::draft::set;
 use crate::object::Object as _;
 
 /// What `maxSurge` and `maxUnavailable` are where they are not set.
@@ -82,6 +83,28 @@ impl Strategy {
         // With neither, nothing could move.
         let unavailable = if surge == 0 { unavailable.max(1) } else { unavailable };
         Limits { replicas, expected, updated, surge, unavailable }
+    }
+}
+
+/// Type Recreate keeps Kubernetes' own controller from it. How it would update otherwise is noted, for the controller that
+/// rolls it and for the end of the release. Before the release holds it there is no note.
+pub(crate) fn hold_strategy(deployment: &mut Value, is_new: bool) {
+    let noted = deployment.annotation(DEPLOYMENT_STRATEGY).and_then(|text| serde_json::from_str(text).ok());
+    let Some(noted @ Value::Object(_)) = noted else { return };
+    let mut note = noted.clone();
+    if deployment.text("/spec/strategy/type") == "RollingUpdate" {
+        let rolling_update = deployment.pointer("/spec/strategy/rollingUpdate").cloned();
+        if let Some(rolling_update) = rolling_update.filter(Value::is_object) {
+            set(&mut note, &["rollingUpdate"], rolling_update);
+        }
+        set(deployment, &["spec", "strategy"], json!({"type": "Recreate"}));
+    }
+    if is_new {
+        set(&mut note, &["paused"], json!(true));
+    }
+    if note != noted {
+        let path = ["metadata", "annotations", DEPLOYMENT_STRATEGY];
+        set(deployment, &path, json!(note.to_string()));
     }
 }
 

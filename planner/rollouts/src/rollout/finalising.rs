@@ -8,7 +8,7 @@ use api::kinds::rollout::StrategyKind;
 use serde_json::json;
 
 use super::pass::{Halt, Pass};
-use super::progress;
+use super::stall::left;
 use crate::workload::Style;
 use crate::write::Write;
 
@@ -166,7 +166,7 @@ impl Pass<'_> {
         if let Some(workload) = self.workload.filter(|_| waits) {
             let (old, all) = (workload.updated_replicas, workload.status_replicas);
             let since = self.release().last_update_time.clone();
-            let left = progress::left(since.as_ref(), self.deadline(), self.moment.now);
+            let left = left(since.as_ref(), self.deadline(), self.moment.now);
             if let Some(left) = left.filter(|_| old < all) {
                 return Err(self.wait_for(left, format!("{old} of {all} pods have the old version again")));
             }

@@ -12,9 +12,9 @@ use serde_json::{Value, json};
 use values::event::{Event, normal};
 use values::moment::Moment;
 
-use super::settings::Settings;
 use crate::object::ObjectName;
 use crate::plan::Plan;
+use crate::settings::Settings;
 use crate::view::{Unread, View};
 use crate::workload::{Style, Workload};
 use crate::write::Write;

@@ -243,9 +243,3 @@ impl Pass<'_> {
         }
     }
 }
-
-/// How long until a number of seconds after a time has passed; `None` where it has.
-pub(super) fn left(since: Option<&Time>, seconds: i32, now: jiff::Timestamp) -> Option<Duration> {
-    let since = since.and_then(Time::timestamp)?;
-    until(since.checked_add(SignedDuration::from_secs(seconds.into())).ok()?, now)
-}

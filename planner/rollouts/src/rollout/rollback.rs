@@ -7,7 +7,7 @@ use values::event::warning;
 use values::percent::{Rounding, scaled};
 
 use super::pass::{Halt, Pass};
-use super::progress::left;
+use super::stall::left;
 use crate::batch_release::failure;
 use crate::workload::Workload;
 use crate::workload::rollback::roll_back;

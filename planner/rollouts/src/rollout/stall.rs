@@ -1,11 +1,15 @@
 //! Says that nothing moves (docs/behaviour/rollouts.md#the-controller).
 
+use std::time::Duration;
+
 use api::annotations::ROLLOUT_DEADLINE_SECONDS;
+use api::kinds::Time;
 use api::kinds::rollout::{ConditionType, Reason};
 use api::kinds::shared::ConditionStatus;
+use jiff::SignedDuration;
+use values::moment::until;
 
 use super::pass::Pass;
-use super::progress::left;
 
 /// Seconds without a further new Pod after which a release counts as stalled: as long as a Deployment gets.
 const DEFAULT_DEADLINE: i32 = 600;
@@ -41,4 +45,10 @@ impl Pass<'_> {
     pub(super) fn move_on(&mut self) {
         self.drop_condition(&ConditionType::Stalled);
     }
+}
+
+/// How long until a number of seconds after a time has passed; `None` where it has.
+pub(super) fn left(since: Option<&Time>, seconds: i32, now: jiff::Timestamp) -> Option<Duration> {
+    let since = since.and_then(Time::timestamp)?;
+    until(since.checked_add(SignedDuration::from_secs(seconds.into())).ok()?, now)
 }

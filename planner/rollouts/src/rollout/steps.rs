@@ -4,7 +4,7 @@ use api::kinds::rollout::{Step, StepState, StrategyKind};
 
 use super::claim::strategy_hash;
 use super::pass::{Halt, Pass};
-use super::progress::left;
+use super::stall::left;
 use crate::workload::batch::updated_after;
 use crate::workload::{Style, Workload};
 

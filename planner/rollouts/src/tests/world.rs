@@ -342,8 +342,8 @@ impl World {
         self.calls - calls
     }
 
-    pub(super) fn settings(&self) -> crate::rollout::Settings {
-        crate::rollout::Settings { gates: self.gates.clone(), namespace: "kutter".to_owned() }
+    pub(super) fn settings(&self) -> crate::settings::Settings {
+        crate::settings::Settings { gates: self.gates.clone(), namespace: "kutter".to_owned() }
     }
 
     /// All controllers work for a while: a second each time.

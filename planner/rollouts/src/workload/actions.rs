@@ -6,9 +6,9 @@ use api::kinds::batchrelease::BatchRelease;
 use api::kinds::rollout::WorkloadRef;
 
 use super::batch::Batch;
-use super::draft::json_annotation;
 use super::task::{End, Task, control_info};
 use super::{Style, WorkloadKind, autoscaler, blue_green, canary, partition};
+use crate::draft::json_annotation;
 use crate::object::Object as _;
 use crate::view::{Unread, View};
 use crate::write::Write;

@@ -5,7 +5,7 @@ use api::annotations::BEHAVIOR_BEFORE_RELEASE;
 use api::kinds::rollout::WorkloadRef;
 use serde_json::{Value, json};
 
-use super::draft::Draft;
+use crate::draft::Draft;
 use crate::object::{Object as _, ObjectName, group};
 use crate::view::{ListName, Unread, View};
 use crate::write::Write;

@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 use values::percent::{Rounding, scaled};
 
 use super::batch::Batch;
-use super::draft::{Draft, json_annotation, set, value};
 use super::task::{End, Task};
 use super::{Workload, WorkloadKind, autoscaler};
 use crate::deployment::replica_sets;
+use crate::draft::{Draft, json_annotation, set, value};
 use crate::object::{Object as _, ObjectName};
 use crate::view::Unread;
 use crate::write::Write;

@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 use values::percent::{Rounding, scaled};
 
 use super::batch::Batch;
-use super::draft::{set, value};
 use super::kind::number;
 use super::task::{End, Task, control_info, owner};
 use crate::deployment::template_hash;
+use crate::draft::{set, value};
 use crate::object::{Object as _, ObjectName};
 use crate::view::{ListName, Unread, View};
 use crate::write::Write;

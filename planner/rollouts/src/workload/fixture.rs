@@ -16,7 +16,7 @@ use values::selector::Selector;
 use crate::batch_release;
 use crate::object::{Object as _, ObjectName, group};
 use crate::plan::Plan;
-use crate::rollout::Settings;
+use crate::settings::Settings;
 use crate::view::{ListName, Unread, View};
 use crate::write::Write;
 

@@ -11,8 +11,8 @@ use values::percent;
 
 use super::WorkloadKind;
 use super::batch::Batch;
-use super::draft::{json_annotation, set, value};
 use super::task::{End, Task};
+use crate::draft::{json_annotation, set, value};
 use crate::object::Object as _;
 
 /// The partition that keeps all Pods old, however many there will be: the most ordinals that a StatefulSet has had.

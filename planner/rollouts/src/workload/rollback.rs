@@ -5,9 +5,9 @@ use kinds::workload::revision::restored_template;
 use pod::revision_labels::short_hash;
 use serde_json::Value;
 
-use super::draft::Draft;
 use super::{Workload, WorkloadKind, controller_revisions, revision_hash};
 use crate::deployment::{replica_sets, template_of};
+use crate::draft::Draft;
 use crate::object::Object as _;
 use crate::view::{Unread, View};
 use crate::write::Write;

@@ -4,8 +4,8 @@ use api::kinds::batchrelease::{API_VERSION, BatchRelease, KIND};
 use api::kinds::rollout::WorkloadRef;
 use kinds::workload::owner::Owner;
 
-use super::draft::Draft;
 use super::{Style, Workload, WorkloadKind};
+use crate::draft::Draft;
 use crate::object::Object as _;
 use crate::view::View;
 use crate::write::Write;

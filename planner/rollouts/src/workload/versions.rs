@@ -5,12 +5,12 @@ use api::labels::{POD_TEMPLATE_HASH, STABLE_REVISION};
 use pod::revision_labels::{RevisionLabels, short_hash};
 use serde_json::Value;
 
-use super::draft::value;
 use super::kind::number;
 use super::{
     Style, Workload, WorkloadKind, canary, controller_revisions, given_rollout_id, new_pods, revision_hash,
 };
 use crate::deployment::{replica_sets, same_template, template_hash};
+use crate::draft::value;
 use crate::object::Object as _;
 use crate::view::{Unread, View};
 
