@@ -272,7 +272,7 @@ pub(super) struct RestartArguments {
     containers: Vec<String>,
     /// How long to wait for the containers, such as 90s; 0s not at all
     #[arg(long, default_value = "300s", value_parser = crate::arguments::duration)]
-    timeout: Duration,
+    patience: Duration,
     #[command(flatten)]
     write: WriteArguments,
 }
@@ -284,7 +284,7 @@ pub(super) fn restart(arguments: &RestartArguments, connection: &Connection) -> 
         let name = name.with_context(|| format!("only a Pod is restarted, not {:?}", arguments.pod))?;
         let pod = read_pod(session, name).await?;
         let made = request_restart(session, &pod, &arguments.containers, &arguments.write).await?;
-        await_restart(session, &made, arguments.timeout, &arguments.write).await
+        await_restart(session, &made, arguments.patience, &arguments.write).await
     })
 }
 
@@ -331,7 +331,7 @@ struct PullArguments {
     selector: Option<String>,
     /// How long to wait for the pulls, such as 10m; 0s not at all
     #[arg(long, default_value = "1h", value_parser = crate::arguments::duration)]
-    timeout: Duration,
+    patience: Duration,
     #[command(flatten)]
     write: WriteArguments,
 }
@@ -342,7 +342,7 @@ pub(super) fn image(arguments: &ImageArguments, connection: &Connection) -> anyh
     let job = pull_job(&arguments.image, arguments.selector.as_deref()).map_err(anyhow::Error::msg)?;
     connection.with(async |session| {
         let made = session.create(Creation::new(PULLS, job), &arguments.write).await?;
-        wait(session, PULLS, &made, arguments.timeout, &arguments.write, pull_stage).await
+        wait(session, PULLS, &made, arguments.patience, &arguments.write, pull_stage).await
     })
 }
 

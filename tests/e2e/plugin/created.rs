@@ -164,7 +164,7 @@ async fn objects_are_made_of_a_few_words() {
     let applied = annotations["kubectl.kubernetes.io/last-applied-configuration"].as_str().unwrap();
     let applied: Value = serde_json::from_str(applied).unwrap();
     assert_eq!(applied["spec"]["ports"][0]["port"], 80);
-    let pulled = desk.prints("kubectl kruise image pull nginx:1.26 -l pool=none --timeout 0s").await;
+    let pulled = desk.prints("kubectl kruise image pull nginx:1.26 -l pool=none --patience 0s").await;
     assert!(pulled.starts_with("imagepulljob.apps.kruise.io/pull-"), "{pulled}");
     let versions = desk.prints("kubectl kruise version -o json").await;
     let versions: Value = serde_json::from_str(&versions).unwrap();
