@@ -273,5 +273,8 @@ pub const ROLLBACK_FAILURE_SHARE: &str = "kutter.io/rollback-failure-share";
 /// Not known to OpenKruise.
 pub const RELEASED_NETWORK: &str = "kutter.io/released-network";
 
+/// On a BatchRelease: the UID of its workload. Not known to OpenKruise.
+pub const RELEASED_WORKLOAD: &str = "kutter.io/released-workload";
+
 /// On a HorizontalPodAutoscaler that a release holds: JSON of its `spec.behavior` before. Not known to OpenKruise.
 pub const BEHAVIOR_BEFORE_RELEASE: &str = "kutter.io/behavior-before-release";

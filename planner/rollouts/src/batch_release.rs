@@ -16,7 +16,7 @@
 
 use std::time::Duration;
 
-use api::annotations::ROLLBACK_IN_BATCH;
+use api::annotations::{RELEASED_WORKLOAD, ROLLBACK_IN_BATCH};
 use api::features::Feature;
 use api::finalizers::BATCH_RELEASE;
 use api::kinds::batchrelease::{
@@ -49,9 +49,6 @@ pub use waiting::waiting;
 
 /// When to look again for Pods that the workload has counted and that have not been seen yet.
 const PODS_LAG: Duration = Duration::from_secs(2);
-
-/// On a BatchRelease: the UID of its workload.
-pub(crate) const RELEASED_WORKLOAD: &str = "kutter.io/released-workload";
 
 /// The hash of batches, by which a change of them is seen.
 pub fn plan_hash(batches: &[ReleaseBatch]) -> String {

@@ -56,21 +56,27 @@ pub fn review(old: &Value, new: &Value, context: &Context<'_>) -> Result<Patch, 
     let (Some(rollout), Some(kind)) = (rollout, WorkloadKind::of(&workload)) else {
         return Ok(Patch::default());
     };
-    let update = Update { old, new, rollout, kind, context };
+    let update = Update { old, new, rollout, kind, is_running: is_running(old, new), context };
     let mut frozen = new.clone();
-    if update.is_running() {
+    if update.is_running {
         update.keep_notes(&mut frozen);
     }
-    if update.is_running() && update.kind == WorkloadKind::Deployment {
+    if update.is_running && update.kind == WorkloadKind::Deployment {
         let style = Style::of(&rollout.spec.strategy, &workload);
         deployment::hold(&mut frozen, old, style, update.changes_template());
     } else if update.begins_release() {
         update.freeze(&mut frozen)?;
     }
-    if update.is_running() {
+    if update.is_running {
         hold_settings(&mut frozen, false);
     }
     Ok(edits(&new.to_string(), &frozen.to_string()).unwrap_or_default())
+}
+
+/// A release is running. Its own controller ends it by taking the mark alone.
+fn is_running(old: &Value, new: &Value) -> bool {
+    let [is_before, is_after] = [old, new].map(|held| held.annotation(IN_PROGRESSING).is_some());
+    is_after || is_before && old.get("spec") != new.get("spec")
 }
 
 /// An update of a workload that has a Rollout.
@@ -79,17 +85,11 @@ struct Update<'a> {
     new: &'a Value,
     rollout: &'a Rollout,
     kind: WorkloadKind,
+    is_running: bool,
     context: &'a Context<'a>,
 }
 
 impl Update<'_> {
-    /// The release's own controller ends it by taking the mark alone.
-    fn is_running(&self) -> bool {
-        let [is_before, is_after] =
-            [self.old, self.new].map(|held| held.annotation(IN_PROGRESSING).is_some());
-        is_after || is_before && self.old.get("spec") != self.new.get("spec")
-    }
-
     /// A write of the whole object by somebody who doesn't know of the release leaves out what it has noted. Who holds the
     /// workload is not put back: the holder sees by this that it has to hold anew.
     fn keep_notes(&self, frozen: &mut Value) {
@@ -120,7 +120,7 @@ impl Update<'_> {
         // Where the user names releases a template alone begins none, but it never passes by one that is running.
         let is_new = match id {
             Some(_) if id != given_rollout_id(self.old) => true,
-            Some(_) => self.is_running() && self.changes_template(),
+            Some(_) => self.is_running && self.changes_template(),
             None => self.changes_template(),
         };
         acts && is_new && self.has_pods() && self.rolls()
@@ -153,7 +153,7 @@ impl Update<'_> {
     fn freeze(&self, frozen: &mut Value) -> Result<(), Unread> {
         let is_routed = !self.rollout.spec.strategy.traffic_routings().is_empty();
         // Also while it ends a release holds the workload, with Pods of two versions.
-        let is_released = self.is_running() || self.rollout.status.phase == Phase::Progressing;
+        let is_released = self.is_running || self.rollout.status.phase == Phase::Progressing;
         let needs_one_version = is_routed && !is_released;
         if needs_one_version && !self.is_uniform() {
             return Ok(());

@@ -27,8 +27,8 @@ const LIMIT: usize = 10;
 /// Something has not been read.
 pub fn plan(rollout: &Rollout, view: &View, moment: &Moment) -> Result<Plan<()>, Unread> {
     let mut plan = Plan::only(());
-    let histories =
-        view.list(&listed(rollout, API_VERSION, KIND, format!("{ROLLOUT_NAME}={}", rollout.metadata.name)))?;
+    let selector = format!("{ROLLOUT_NAME}={}", rollout.metadata.name);
+    let histories = view.list(&ListName::new(API_VERSION, KIND, &rollout.metadata.namespace, &selector))?;
     let (over, running): (Vec<_>, Vec<_>) =
         histories.iter().partition(|history| history.text("/status/phase") == "completed");
     let release = running_release(rollout);
@@ -47,11 +47,6 @@ pub fn plan(rollout: &Rollout, view: &View, moment: &Moment) -> Result<Plan<()>,
     }
     plan.writes.extend(forgotten(over));
     Ok(plan)
-}
-
-fn listed(rollout: &Rollout, api_version: &str, kind: &str, selector: String) -> ListName {
-    let [api_version, kind] = [api_version, kind].map(str::to_owned);
-    ListName { api_version, kind, namespace: rollout.metadata.namespace.clone(), selector }
 }
 
 /// The release that is running. None is recorded of a blue-green one.
@@ -117,7 +112,8 @@ fn network_objects(routing: &TrafficRoutingRef) -> impl Iterator<Item = (&str, &
 /// Records which Pods each step brought, once the release is over.
 fn completed(rollout: &Rollout, history: &Value, view: &View) -> Result<Write, Unread> {
     let id = history.text("/spec/rollout/rolloutID");
-    let pods = view.list(&listed(rollout, "v1", "Pod", format!("{ROLLOUT_ID}={id}")))?;
+    let selector = format!("{ROLLOUT_ID}={id}");
+    let pods = view.list(&ListName::new("v1", "Pod", &rollout.metadata.namespace, &selector))?;
     let mut steps: BTreeMap<i32, Vec<Value>> = BTreeMap::new();
     for pod in pods {
         let step = pod.label(ROLLOUT_BATCH_ID).and_then(|step| step.parse().ok());

@@ -36,6 +36,15 @@ pub struct ListName {
     pub selector: String,
 }
 
+impl ListName {
+    /// The objects of a kind that have labels.
+    pub fn new(api_version: &str, kind: &str, namespace: &str, selector: &str) -> Self {
+        let [api_version, kind, namespace, selector] =
+            [api_version, kind, namespace, selector].map(str::to_owned);
+        Self { api_version, kind, namespace, selector }
+    }
+}
+
 /// What was read of the cluster.
 #[derive(Clone, Debug, Default)]
 pub struct View {

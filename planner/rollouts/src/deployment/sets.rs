@@ -84,12 +84,9 @@ impl<'a> Sets<'a> {
 /// # Errors
 /// They have not been read.
 pub fn replica_sets<'v>(deployment: &Value, view: &'v View) -> Result<Vec<&'v Value>, Unread> {
-    let listed = view.list(&ListName {
-        api_version: APPS.to_owned(),
-        kind: "ReplicaSet".to_owned(),
-        namespace: deployment.text("/metadata/namespace").to_owned(),
-        selector: selector_text(&selector(deployment)),
-    })?;
+    let namespace = deployment.text("/metadata/namespace");
+    let selector = selector_text(&selector(deployment));
+    let listed = view.list(&ListName::new(APPS, "ReplicaSet", namespace, &selector))?;
     let owner = Some(deployment.uid());
     let mut sets: Vec<&Value> = listed.iter().filter(|set| set.controller() == owner).collect();
     sets.sort_by_key(|set| (set.text("/metadata/creationTimestamp"), set.name()));

@@ -1,6 +1,6 @@
 //! The BatchRelease by which Pods are replaced (docs/behaviour/rollouts.md#steps).
 
-use api::annotations::ROLLBACK_IN_BATCH;
+use api::annotations::{RELEASED_WORKLOAD, ROLLBACK_IN_BATCH};
 use api::finalizers;
 use api::kinds::batchrelease::{
     API_VERSION, BatchRelease, BatchState, FinalizingPolicy, KIND, Phase, ReleaseBatch, ReleasePlan,
@@ -11,7 +11,7 @@ use api::kinds::shared::IntOrString;
 use serde_json::{Map, Value, json};
 
 use super::pass::{Halt, Pass};
-use crate::batch_release::{self, RELEASED_WORKLOAD};
+use crate::batch_release;
 use crate::object::{Object as _, ObjectName};
 use crate::workload::batch::Batch;
 use crate::workload::{Style, Workload};

@@ -133,12 +133,8 @@ impl Pass<'_> {
     pub(super) fn release_traffic_routings(&mut self) -> Result<(), Halt> {
         let (api_version, kind) = (trafficrouting::API_VERSION, trafficrouting::KIND);
         let finalizer = self.progressing_finalizer();
-        let listed = self.view.list(&ListName {
-            api_version: api_version.to_owned(),
-            kind: kind.to_owned(),
-            namespace: self.rollout.metadata.namespace.clone(),
-            selector: String::new(),
-        })?;
+        let list = ListName::new(api_version, kind, &self.rollout.metadata.namespace, "");
+        let listed = self.view.list(&list)?;
         for routing in listed.iter().filter(|routing| routing.has_finalizer(&finalizer)) {
             let held = routing.items("/metadata/finalizers").iter();
             let kept: Vec<&Value> = held.filter(|held| held.as_str() != Some(&finalizer)).collect();

@@ -49,12 +49,7 @@ fn changed(
     view: &View,
     change: impl Fn(&mut Draft<'_>),
 ) -> Result<Vec<Write>, Unread> {
-    let listed = view.list(&ListName {
-        api_version: API_VERSION.to_owned(),
-        kind: KIND.to_owned(),
-        namespace: namespace.to_owned(),
-        selector: String::new(),
-    })?;
+    let listed = view.list(&ListName::new(API_VERSION, KIND, namespace, ""))?;
     let writes = listed.iter().filter(|autoscaler| is_for(autoscaler, target)).filter_map(|autoscaler| {
         let name = ObjectName::new(API_VERSION, KIND, namespace, autoscaler.name());
         let mut draft = Draft::of(&name, autoscaler);

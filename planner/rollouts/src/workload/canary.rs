@@ -21,14 +21,14 @@ const API_VERSION: &str = "apps/v1";
 /// How many letters the API server adds to a name that it makes up.
 const DRAWN_LETTERS: usize = 5;
 
-/// The second Deployments of a Deployment that nobody deletes.
+/// The second Deployments of a Deployment.
+fn list(namespace: &str, stable: &str) -> ListName {
+    ListName::new(API_VERSION, "Deployment", namespace, &format!("{CANARY_DEPLOYMENT}={stable}"))
+}
+
+/// Those of them that nobody deletes.
 pub(super) fn all<'v>(namespace: &str, stable: &str, view: &'v View) -> Result<Vec<&'v Value>, Unread> {
-    let listed = view.list(&ListName {
-        api_version: API_VERSION.to_owned(),
-        kind: "Deployment".to_owned(),
-        namespace: namespace.to_owned(),
-        selector: format!("{CANARY_DEPLOYMENT}={stable}"),
-    })?;
+    let listed = view.list(&list(namespace, stable))?;
     Ok(listed.iter().filter(|canary| !canary.is_deleting()).collect())
 }
 
@@ -154,12 +154,7 @@ impl Rolled {
 
 /// Removes the second Deployments of a release.
 pub(super) fn removals(release: &BatchRelease, stable: &str, view: &View) -> Result<Vec<Write>, Unread> {
-    let listed = view.list(&ListName {
-        api_version: API_VERSION.to_owned(),
-        kind: "Deployment".to_owned(),
-        namespace: release.metadata.namespace.clone(),
-        selector: format!("{CANARY_DEPLOYMENT}={stable}"),
-    })?;
+    let listed = view.list(&list(&release.metadata.namespace, stable))?;
     let own = listed.iter().filter(|canary| canary.controller() == Some(release.metadata.uid.as_str()));
     Ok(own.flat_map(removal).collect())
 }

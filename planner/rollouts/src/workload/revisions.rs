@@ -14,12 +14,9 @@ use crate::view::{ListName, Unread, View};
 /// They have not been read.
 pub fn controller_revisions<'v>(workload: &Value, view: &'v View) -> Result<Vec<&'v Value>, Unread> {
     let selector = workload.pointer("/spec/selector").cloned().unwrap_or_default();
-    let listed = view.list(&ListName {
-        api_version: "apps/v1".to_owned(),
-        kind: "ControllerRevision".to_owned(),
-        namespace: workload.text("/metadata/namespace").to_owned(),
-        selector: selector_text(&serde_json::from_value(selector).unwrap_or_default()),
-    })?;
+    let selector = selector_text(&serde_json::from_value(selector).unwrap_or_default());
+    let namespace = workload.text("/metadata/namespace");
+    let listed = view.list(&ListName::new("apps/v1", "ControllerRevision", namespace, &selector))?;
     let owner = Some(workload.uid());
     let mut revisions: Vec<&Value> =
         listed.iter().filter(|revision| revision.controller() == owner).collect();
