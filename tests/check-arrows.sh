@@ -11,11 +11,11 @@ for crate in $pure kutter-cluster; do
     kutter-cluster) refused='^kutter-(?!(cluster|api|values)$)' ;;
     *) refused='^(tokio|kube|kube-client|hyper)$' ;;
   esac
-  if used=$(cargo tree --offline -e normal -p "$crate" --prefix none --format '{p}' | awk '{print $1}' | sort -u | grep -P "$refused"); then
+  if used=$(cargo tree --locked -e normal -p "$crate" --prefix none --format '{p}' | awk '{print $1}' | sort -u | grep -P "$refused"); then
     echo "$crate must not use" $used
     failed=1
   fi
 done
-cargo run --offline --quiet -p kutter-arrows -- planner/{values,pod,kinds,admission,agent,plugin,rollouts,simulator} kubectl-kruise webhooks informers controllers cluster certs node node/cri || failed=1
+cargo run --locked --quiet -p kutter-arrows -- planner/{values,pod,kinds,admission,agent,plugin,rollouts,simulator} kubectl-kruise webhooks informers controllers cluster certs node node/cri || failed=1
 [[ $failed == 0 ]] && echo "decisions do no I/O, and modules form no circle"
 exit $failed

@@ -31,6 +31,7 @@ mod held;
 mod kinds;
 mod known;
 mod lists;
+mod owners;
 mod reading;
 mod subject;
 #[cfg(test)]

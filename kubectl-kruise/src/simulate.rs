@@ -1,6 +1,7 @@
 //! `kutter simulate`: how a workload is created and rolled out, in a simulated cluster, with the planner that
 //! its controller uses; and which ticks of an AdvancedCronJob would be run. It talks to no cluster, and equal arguments give equal answers.
 
+mod release;
 mod ticks;
 
 use std::io::Write;
@@ -16,6 +17,7 @@ use jiff::Timestamp;
 use simulator::{Cluster, Milliseconds, Rest, Settings, Simulated, Step, chart};
 
 use crate::workloads::{self, KINDS, Offline};
+use release::Release;
 
 /// Exit code where the workload does not come to what it asks for; 1 is an error, as everywhere.
 pub(crate) const NOT_CONVERGED: u8 = 4;
@@ -27,12 +29,16 @@ const DISTURBANCE: Milliseconds = 120_000;
 /// Arguments of `kutter simulate`.
 #[derive(Debug, Args)]
 pub struct SimulateArguments {
-    /// The workload to create, or an AdvancedCronJob: a file, or - for standard input
+    /// The workload to create, with its Rollout and what leads traffic where it has some; or an AdvancedCronJob: a file, or
+    /// - for standard input
     #[arg(short, long = "filename", value_name = "FILE")]
     filename: PathBuf,
     /// The workload after an edit, applied once it has been created; may be given several times
     #[arg(long, value_name = "FILE")]
     edit: Vec<PathBuf>,
+    /// Seconds after which somebody approves a step of the Rollout that waits for it; - for never
+    #[arg(long, default_value = "10", value_name = "SECONDS", value_parser = pause)]
+    approve: Pause,
     /// Of an AdvancedCronJob: show the ticks after this moment
     #[arg(long, value_name = "TIME", requires = "until")]
     from: Option<Timestamp>,
@@ -54,8 +60,8 @@ pub(crate) struct CourseArguments {
     #[arg(long, default_value_t = 0.0, value_parser = rate)]
     fault_rate: f64,
     /// Seconds after which a lifecycle hook lets a Pod continue; - for never
-    #[arg(long, default_value = "5", value_name = "SECONDS", value_parser = hook)]
-    hook: Hook,
+    #[arg(long, default_value = "5", value_name = "SECONDS", value_parser = pause)]
+    hook: Pause,
     /// Draw the course to this file
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
@@ -64,9 +70,9 @@ pub(crate) struct CourseArguments {
     pub(crate) feature_gates: String,
 }
 
-/// How long a hook holds a Pod.
+/// How long something is waited for; forever where there is nothing.
 #[derive(Clone, Copy, Debug)]
-struct Hook(Option<Milliseconds>);
+struct Pause(Option<Milliseconds>);
 
 /// Simulates and prints the course.
 ///
@@ -74,12 +80,18 @@ struct Hook(Option<Milliseconds>);
 /// The manifests can't be read, or nothing of the kind can be simulated.
 pub fn run(arguments: &SimulateArguments) -> anyhow::Result<ExitCode> {
     if let Some((from, until)) = arguments.from.zip(arguments.until) {
-        return ticks::run(&read(&arguments.filename, &[advancedcronjob::KIND])?, from, until);
+        let objects = Objects::read(std::slice::from_ref(&arguments.filename))?;
+        return ticks::run(&only(&objects, &arguments.filename, &[advancedcronjob::KIND])?, from, until);
     }
-    let object = read(&arguments.filename, &KINDS)?;
-    let edits = arguments.edit.iter().map(|path| read(path, &[object.kind.as_str()]));
+    let objects = Objects::read(std::slice::from_ref(&arguments.filename))?;
+    let object = only(&objects, &arguments.filename, &KINDS)?;
+    let edits = arguments.edit.iter().map(|path| {
+        let objects = Objects::read(std::slice::from_ref(path))?;
+        only(&objects, path, &[object.kind.as_str()])
+    });
     let edits = edits.collect::<anyhow::Result<Vec<_>>>()?;
-    course(&arguments.course, &object, &edits)
+    let release = Release::find(&objects, &object, arguments.approve.0)?;
+    released_course(&arguments.course, &object, &edits, release)
 }
 
 /// Simulates a workload that is created and then edited, and prints the course.
@@ -88,7 +100,16 @@ pub(crate) fn course(
     object: &Object,
     edits: &[Object],
 ) -> anyhow::Result<ExitCode> {
-    let task = Simulation { arguments, object, edits };
+    released_course(arguments, object, edits, None)
+}
+
+fn released_course(
+    arguments: &CourseArguments,
+    object: &Object,
+    edits: &[Object],
+    release: Option<Release>,
+) -> anyhow::Result<ExitCode> {
+    let task = Simulation { arguments, object, edits, release };
     workloads::with_kind(&object.kind, task).context("workloads of this kind can't be simulated")?
 }
 
@@ -99,21 +120,20 @@ struct Simulation<'a> {
     object: &'a Object,
     /// The workload after each edit.
     edits: &'a [Object],
+    /// What leads its updates.
+    release: Option<Release>,
 }
 
 impl workloads::Task for Simulation<'_> {
     type Outcome = anyhow::Result<ExitCode>;
 
     fn run<W: Offline>(self) -> Self::Outcome {
-        simulate::<W>(self.arguments, self.object, self.edits)
+        simulate::<W>(self)
     }
 }
 
-fn simulate<W: Offline>(
-    arguments: &CourseArguments,
-    object: &Object,
-    edits: &[Object],
-) -> anyhow::Result<ExitCode> {
+fn simulate<W: Offline>(simulation: Simulation<'_>) -> anyhow::Result<ExitCode> {
+    let Simulation { arguments, object, edits, release } = simulation;
     let gates = FeatureGates::parse(&arguments.feature_gates, "").context("--feature-gates")?;
     let mut stored = store::<W>(object, None, &gates)?;
     let workload: W = serde_json::from_str(&stored)?;
@@ -127,6 +147,9 @@ fn simulate<W: Offline>(
         ..Settings::default()
     };
     let mut cluster = Cluster::new(workload, settings, &W::plan);
+    if let Some(Release { rollout, objects, approval }) = release {
+        cluster.release_by(rollout, objects, approval);
+    }
     if edits.is_empty() {
         cluster.disturb(DISTURBANCE);
     }
@@ -163,10 +186,9 @@ fn live<W: Simulated>(cluster: &mut Cluster<'_, W>, is_disturbed: bool) -> Rest 
 }
 
 /// The one object of one of these kinds in a file.
-fn read(path: &Path, kinds: &[&str]) -> anyhow::Result<Object> {
+fn only(objects: &Objects, path: &Path, kinds: &[&str]) -> anyhow::Result<Object> {
     let is_meant =
         |object: &Object| object.group() == api::APPS_GROUP && kinds.contains(&object.kind.as_str());
-    let objects = Objects::read(&[path.to_owned()])?;
     let mut objects = objects.iter().filter(|object| is_meant(object));
     match (objects.next(), objects.next()) {
         (Some(object), None) => Ok(object.clone()),
@@ -240,11 +262,11 @@ fn rate(text: &str) -> Result<f64, String> {
     rate.ok_or_else(|| "write a number from 0 to 1".to_owned())
 }
 
-fn hook(text: &str) -> Result<Hook, String> {
+fn pause(text: &str) -> Result<Pause, String> {
     if text == "-" {
-        return Ok(Hook(None));
+        return Ok(Pause(None));
     }
     let seconds: Option<u64> = text.parse().ok();
     let pause = seconds.and_then(|seconds| seconds.checked_mul(1_000));
-    pause.map(|pause| Hook(Some(pause))).ok_or_else(|| "write whole seconds, or -".to_owned())
+    pause.map(|pause| Pause(Some(pause))).ok_or_else(|| "write whole seconds, or -".to_owned())
 }

@@ -241,11 +241,11 @@ fn only_the_gate_of_rollouts_brings_their_definitions_registrations_and_rights()
         ("apps.kruise.io", "statefulsets", "get list watch patch"),
         ("apps.kruise.io", "daemonsets", "get list watch patch"),
         ("autoscaling", "horizontalpodautoscalers", "get list patch"),
-        ("", "services", "get list create patch delete"),
+        ("", "services", "get list watch create patch delete"),
         ("", "pods", "get list watch patch delete"),
         ("", "configmaps", "get"),
-        ("networking.k8s.io", "ingresses", "get list create patch delete"),
-        ("gateway.networking.k8s.io", "httproutes", "get list patch"),
+        ("networking.k8s.io", "ingresses", "get list watch create patch delete"),
+        ("gateway.networking.k8s.io", "httproutes", "get list watch patch"),
     ] {
         for verb in verbs.split(' ') {
             assert!(may("kruise-manager-role", group, resource, verb), "{verb} {resource} of {group}");

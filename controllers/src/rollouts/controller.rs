@@ -1,7 +1,7 @@
 //! One controller for each kind: plans, carries out, writes the status, reports, and plans again on what came of it until a
 //! plan has nothing to do.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::marker::PhantomData;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -54,8 +54,6 @@ pub(super) struct Controller<S> {
 struct Memory {
     /// The version of each object that our own last write of its status has left.
     written: HashMap<Key, String>,
-    /// Whose Pods were read for which objects.
-    owners: HashMap<String, BTreeSet<Key>>,
     /// The state in which an object is whose duration is measured, and since when.
     entered: HashMap<Key, ((i32, &'static str), Instant)>,
     /// An answer to a write for these objects did not come.
@@ -193,7 +191,9 @@ impl<S: Subject> Controller<S> {
             }
         };
         events.into_iter().for_each(|event| self.record(held, event));
-        self.note(&held.key(), object, reading);
+        if !S::is_running(object) {
+            self.leave(&held.key());
+        }
         let unreported = (!is_reported).then_some(UNREPORTED);
         let running = S::AGAIN.filter(|_| reading.follows);
         let again = [again, later, unreported, running].into_iter().flatten().min();
@@ -251,25 +251,12 @@ impl<S: Subject> Controller<S> {
         memory.entered.extend(is.map(|state| (key.clone(), (state, Instant::now()))));
     }
 
-    /// Notes whose Pods were read, or that nothing is kept for the object any more.
-    fn note(&self, key: &Key, object: &S::Object, reading: &Reading<'_>) {
-        if !S::is_running(object) {
-            return self.leave(key);
-        }
-        let mut memory = self.memory();
-        for owner in &reading.owners {
-            memory.owners.entry(owner.clone()).or_default().insert(key.clone());
-        }
-    }
-
     /// What was kept current for the object is needed no more.
     fn leave(&self, key: &Key) {
-        self.known.lists.leave(&(S::CONTROLLER, key.clone()));
+        let reader = (S::CONTROLLER, key.clone());
+        self.known.lists.leave(&reader);
+        self.known.owners.leave(&reader);
         self.known.stores.pods.leave(S::CONTROLLER, key);
-        self.memory().owners.retain(|_, keys| {
-            keys.remove(key);
-            !keys.is_empty()
-        });
     }
 
     fn forget(&self, key: &Key) {
@@ -323,15 +310,9 @@ impl<S: Subject> Controller<S> {
         self.memory().written.get(key).is_some_and(is_at)
     }
 
-    /// The objects whose last plan read Pods of this one's owner.
+    /// The objects that read Pods of this one's owner.
     pub(super) fn of_pod(&self, change: &Change<ObservedPod>) -> Vec<(Key, Duration)> {
-        let memory = self.memory();
-        if memory.owners.is_empty() {
-            return Vec::new();
-        }
-        let owners = change.states().flat_map(|pod| pod.metadata.owner_references.iter());
-        let keys = owners.filter_map(|owner| memory.owners.get(owner.uid.as_str())).flatten();
-        let keys: BTreeSet<Key> = keys.cloned().collect();
+        let keys = self.known.owners.readers(S::CONTROLLER, change);
         keys.into_iter().map(|key| (key, BURST)).collect()
     }
 

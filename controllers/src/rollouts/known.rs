@@ -22,6 +22,7 @@ use tokio::time::Instant;
 use super::held::{self, Held};
 use super::kinds::{Kinds, OWN_KINDS};
 use super::lists::{Lists, Reader};
+use super::owners::Owners;
 use crate::metrics::Metrics;
 use crate::workload::store::Store;
 use crate::workload::stores::Stores;
@@ -41,6 +42,7 @@ pub(super) struct Known {
     pub(super) client: Client,
     pub(super) settings: Settings,
     pub(super) lists: Lists,
+    pub(super) owners: Owners,
     pub(super) stores: Arc<Stores>,
     pub(super) kinds: Kinds,
     pub(super) metrics: Arc<Metrics>,
@@ -65,6 +67,7 @@ impl Known {
             client: context.client.clone(),
             settings: Settings { rollout, deployment: deployment::Settings { webhook_configuration } },
             lists: Lists::default(),
+            owners: Owners::default(),
             stores,
             kinds: Kinds::default(),
             metrics: context.metrics.clone(),
@@ -143,11 +146,10 @@ impl Known {
         &self,
         name: &ListName,
         reader: &Reader,
-    ) -> Result<Vec<Value>, ReconcileError> {
+    ) -> Result<Vec<Arc<Held>>, ReconcileError> {
         let served = self.kinds.served(&self.client, &name.api_version, &name.kind).await?;
         let Some(served) = served else { return Ok(Vec::new()) };
-        let listed = self.lists.read(&self.client, name, &served, reader).await?;
-        Ok(listed.iter().map(|held| held.value()).collect())
+        self.lists.read(&self.client, name, &served, reader).await
     }
 
     /// Reads a list.

@@ -15,6 +15,9 @@ use crate::ReconcileError;
 const READS: usize = 40;
 /// The group of what workloads consist of: ReplicaSets, second Deployments and ControllerRevisions change all the time.
 const PARTS: &str = "apps";
+/// What leads traffic, by group and kind. A release looks at it in each step: it is watched meanwhile.
+const TRAFFIC: [(&str, &str); 3] =
+    [("", "Service"), ("networking.k8s.io", "Ingress"), ("gateway.networking.k8s.io", "HTTPRoute")];
 
 /// What one reconcile has read. What lists show that are kept current is read anew for each plan; what was fetched is only
 /// fetched again after a conflict.
@@ -29,8 +32,6 @@ pub(super) struct Reading<'a> {
     pub(super) lists: BTreeMap<ListName, Vec<Value>>,
     /// For each object that was written to, the version that the plan has seen, and the one that it has now.
     pub(super) versions: BTreeMap<ObjectName, (String, String)>,
-    /// The UIDs of objects whose Pods were read.
-    pub(super) owners: BTreeSet<String>,
     /// The UIDs of workloads of our own group, all of whose Pods are kept.
     kept: BTreeSet<String>,
 }
@@ -46,7 +47,6 @@ impl<'a> Reading<'a> {
             objects: BTreeMap::new(),
             lists: BTreeMap::new(),
             versions: BTreeMap::new(),
-            owners: BTreeSet::new(),
             kept: BTreeSet::new(),
         }
     }
@@ -82,6 +82,10 @@ impl<'a> Reading<'a> {
     async fn read(&mut self, view: &mut View, unread: Unread) -> Result<(), ReconcileError> {
         match unread {
             Unread::Object(name) => {
+                if self.follows && is_traffic(&name) {
+                    let list = ListName::new(&name.api_version, &name.kind, &name.namespace, "");
+                    self.known.followed(&list, &self.reader).await?;
+                }
                 let object = match self.known.object(&name, self.afresh).await? {
                     Read::Listed(object) => object,
                     Read::Fetched(object) => {
@@ -97,7 +101,8 @@ impl<'a> Reading<'a> {
             Unread::List(name) => {
                 let is_followed = self.follows && !self.afresh && group(&name.api_version) == PARTS;
                 let objects = if is_followed {
-                    self.known.followed(&name, &self.reader).await?
+                    let listed = self.known.followed(&name, &self.reader).await?;
+                    listed.iter().map(|held| held.value()).collect()
                 } else {
                     let objects = self.known.list(&name).await?;
                     self.lists.insert(name.clone(), objects.clone());
@@ -106,6 +111,8 @@ impl<'a> Reading<'a> {
                 view.has_list(name, objects);
             }
             Unread::PodsOf { owner } => {
+                // What changes while the Pods are read must not be missed.
+                self.known.owners.read(&owner, &self.reader);
                 let pods = &self.known.stores.pods;
                 if self.kept.contains(&owner) {
                     pods.synced().await;
@@ -114,8 +121,8 @@ impl<'a> Reading<'a> {
                     pods.want(controller, key);
                     pods.complete(&self.known.client, &key.0).await?;
                 }
-                view.has_pods(owner.clone(), pods.owned_by(&owner));
-                self.owners.insert(owner);
+                let pods = pods.owned_by(&owner);
+                view.has_pods(owner, pods);
             }
         }
         Ok(())
@@ -167,4 +174,8 @@ impl<'a> Reading<'a> {
         }
         self.lists.retain(|list, _| list.kind != name.kind);
     }
+}
+
+fn is_traffic(name: &ObjectName) -> bool {
+    TRAFFIC.contains(&(name.group(), name.kind.as_str()))
 }

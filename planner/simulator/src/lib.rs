@@ -24,6 +24,8 @@
 //!
 //! A cluster has one workload. A UnitedDeployment ([`fleet`], for tests) has one for each of its workloads, in step.
 //!
+//! A workload may have a Rollout, whose plans are carried out beside its own.
+//!
 //! Not simulated: ImagePullJobs, PodUnavailableBudgets, changes of resources, the deletion of a workload by users.
 
 use std::collections::BTreeSet;
@@ -52,6 +54,7 @@ pub mod fleet;
 mod hooks;
 mod kind;
 mod kubelet;
+mod release;
 mod server;
 pub mod statefulset;
 mod takeover;
@@ -72,6 +75,7 @@ use agenda::{Agenda, timestamp};
 use checks::Ledger;
 use controller::Controller;
 use kubelet::{Duty, Node, Silence};
+use release::Release;
 use server::{News, Server};
 
 /// A workload that has not settled after so many events never does.
@@ -150,6 +154,10 @@ enum Event<W: Simulated> {
     Relent { uid: Box<str> },
     /// A user does something.
     User(Step<W>),
+    /// The controllers of the Rollout look at it.
+    Lead,
+    /// A user approves a step of the Rollout.
+    Approve(i32),
 }
 
 /// The simulated cluster.
@@ -169,6 +177,8 @@ pub struct Cluster<'p, W: Simulated> {
     /// Pods that the program behind the hooks was notified of and has not answered yet.
     answering: BTreeSet<Box<str>>,
     controller: Controller<W>,
+    /// The Rollout, where the workload has one.
+    release: Option<Release>,
     /// When the last news of each kind arrive: later ones do not overtake them.
     arrivals: [Milliseconds; server::Kind::ALL.len()],
     ledger: Ledger,
@@ -192,6 +202,7 @@ impl<'p, W: Simulated> Cluster<'p, W> {
             observing: BTreeSet::new(),
             answering: BTreeSet::new(),
             controller: Controller::default(),
+            release: None,
             arrivals: Default::default(),
             ledger: Ledger::default(),
             timeline: Timeline::default(),
@@ -242,7 +253,8 @@ impl<'p, W: Simulated> Cluster<'p, W> {
         if let Some(event) = self.agenda.next() {
             return Rest::Restless(format!("{event:?}"));
         }
-        let unrest = self.unrest();
+        let mut unrest = self.unrest();
+        unrest.extend(self.unreleased());
         if unrest.is_empty() { Rest::Converged } else { Rest::Unfinished(unrest) }
     }
 
@@ -317,13 +329,19 @@ impl<'p, W: Simulated> Cluster<'p, W> {
             Event::Recover(node) => self.recover_node(node),
             Event::Relent { uid } => drop(self.server.refusing.remove(&uid)),
             Event::User(step) => self.user_does(step),
+            Event::Lead => self.lead(),
+            Event::Approve(step) => self.approve(step),
         }
         self.after_event();
     }
 
     /// Sends the news on their way, and records.
     fn after_event(&mut self) {
-        for news in self.server.take_news() {
+        let all_news = self.server.take_news();
+        if !all_news.is_empty() {
+            self.lead_after(release::PAUSE);
+        }
+        for news in all_news {
             let kind = news.kind;
             let lag = self.settings.lag;
             let lag = if self.is_calm { lag.min(200) } else { self.below(lag + 1) };

@@ -19,6 +19,7 @@ mod budget;
 mod cloneset;
 mod daemonset;
 mod history;
+mod release;
 mod scenarios;
 mod statefulset;
 mod united;

@@ -91,7 +91,13 @@ impl<W: Simulated> Cluster<'_, W> {
 
     pub(super) fn user_does(&mut self, step: Step<W>) {
         match step {
-            Step::Apply(spec) => self.user_edits(|workload| workload.object_mut().spec = *spec),
+            Step::Apply(spec) => {
+                let admitted = self.admitted(&spec);
+                self.user_edits(|workload| match admitted {
+                    Some(admitted) => *workload = admitted,
+                    None => workload.object_mut().spec = *spec,
+                });
+            }
             Step::Amend(spec) => self.user_edits(|workload| workload.amend(*spec)),
             Step::Edit(edit) => {
                 let mut edited = (*self.server.workload).clone();

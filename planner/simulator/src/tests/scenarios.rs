@@ -8,7 +8,7 @@ use api::kinds::shared::{IntOrString, PodUpdatePolicy};
 use super::*;
 use crate::timeline::Look;
 
-fn set(replicas: i32, image: &str) -> CloneSet {
+pub(super) fn set(replicas: i32, image: &str) -> CloneSet {
     let mut set = CloneSet::default();
     set.metadata.name = "web".to_owned();
     set.metadata.namespace = "default".to_owned();
@@ -25,7 +25,7 @@ fn set(replicas: i32, image: &str) -> CloneSet {
     set
 }
 
-fn cluster(set: CloneSet) -> Cluster<'static, CloneSet> {
+pub(super) fn cluster(set: CloneSet) -> Cluster<'static, CloneSet> {
     Cluster::new(set, Settings { record: true, ..Settings::default() }, &plan)
 }
 
