@@ -9,8 +9,18 @@ results=$(mktemp -d)
 times=$results/times
 trap 'rm -rf "$results"' EXIT
 # Ctrl-C does not reach what runs in the background.
-trap 'trap - TERM; kill 0' INT TERM
+trap ended_from_outside INT TERM
 say() { printf '\n== %s\n' "$*"; }
+# Says how far the run has come, and what slowed it down.
+ended_from_outside() {
+  trap - INT TERM
+  say "ended from outside after $SECONDS s; phases that are over:"
+  cat "$times" 2>/dev/null
+  printf 'load %s, memory available %s MB; processor time stolen %s s; everything waited %s s for the disk, %s s for memory\n' \
+    "$(cut -d' ' -f1 /proc/loadavg)" "$(awk '/^MemAvailable/ { print int($2 / 1024) }' /proc/meminfo)" \
+    "$(awk '/^cpu / { print int($9 / 100) }' /proc/stat)" "$(stalled io)" "$(stalled memory)"
+  kill 0
+}
 # stalled RESOURCE: for how many seconds everything on this machine has waited for it (Linux' pressure stall information).
 stalled() { sed -nE 's/^full .*total=([0-9]+)[0-9]{6}$/\1/p' "/proc/pressure/$1" 2>/dev/null | grep . || echo 0; }
 # phase NAME COMMAND...: runs a command; prints and writes down how long it took.
@@ -38,8 +48,8 @@ phase "preparation of Kubernetes" "$programs/testbed" prepare || exit 1
 # How many histories of CloneSets are simulated; of other kinds there are fewer. Broken planners are noticed within 2,000.
 export KUTTER_SIMULATION_HISTORIES="${KUTTER_SIMULATION_HISTORIES:-5000}"
 # Two thirds of the time of the API servers' tests is Kubernetes' own, and a third of that went into collecting
-# garbage: it may use more memory instead.
-export GOGC=400 GOMEMLIMIT=2GiB
+# garbage: it may use more memory instead, some of it: more than ten of them run side by side.
+export GOGC=400 GOMEMLIMIT=768MiB
 upper=${host^^}
 export "CARGO_TARGET_${upper//-/_}_RUNNER=$PWD/tests/runner.sh"
 # lane NAME [ARGUMENT...]: runs the tests of a lane; arguments go to the test programs.

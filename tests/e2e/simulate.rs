@@ -31,6 +31,30 @@ async fn a_rollout_is_shown_step_by_step_and_drawn() {
 }
 
 #[tokio::test]
+async fn a_rollout_of_the_same_file_leads_the_edits() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    let page = std::fs::read_to_string(format!("{}/docs/simulate.md", env!("CARGO_MANIFEST_DIR"))).unwrap();
+    let mut blocks = page.split("```yaml\n").skip(1).map(|block| block.split_once("```").unwrap().0);
+    let (workload, rollout) = (blocks.next().unwrap(), blocks.next().unwrap());
+    std::fs::write(path("web.yaml"), format!("{workload}---\n{rollout}")).unwrap();
+    std::fs::write(path("edited.yaml"), workload.replace("nginx:1.25", "nginx:1.26")).unwrap();
+    let (web, edited) = (path("web.yaml"), path("edited.yaml"));
+    let shown = run(&["simulate", "-f", &web, "--edit", &edited]).await.success();
+    assert!(
+        shown.contains("approves step 1 of the Rollout") && shown.contains("\nconverged after"),
+        "{shown}"
+    );
+    let held = run(&["simulate", "-f", &web, "--edit", &edited, "--approve", "-"]).await;
+    assert_eq!(held.status.code(), Some(4));
+    assert!(held.stdout.contains("1 of 4 have new version"), "{}", held.stdout);
+    assert!(held.stdout.contains("rollout approve rollout/web"), "{}", held.stdout);
+    std::fs::write(&web, format!("{workload}---\n{}", rollout.replace("\"50%\"", "\"0%\""))).unwrap();
+    let refused = run(&["simulate", "-f", &web, "--edit", &edited]).await.failure();
+    assert!(refused.contains("Steps[1].Replicas: Invalid value"), "{refused}");
+}
+
+#[tokio::test]
 async fn a_job_is_shown_to_its_end() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("job.yaml");
