@@ -8,12 +8,14 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use api::features::FeatureGates;
 use api::kinds::advancedcronjob;
 use clap::Args;
 use informers::files::{Object, Objects};
 use jiff::Timestamp;
+use kinds::workload::submitted::in_hub_version;
+use serde_json::Value;
 use simulator::{Cluster, Milliseconds, Rest, Settings, Simulated, Step, chart};
 
 use crate::workloads::{self, KINDS, Offline};
@@ -154,14 +156,25 @@ fn simulate<W: Offline>(simulation: Simulation<'_>) -> anyhow::Result<ExitCode> 
         cluster.disturb(DISTURBANCE);
     }
     let mut rest = live(&mut cluster, edits.is_empty());
+    let mut manifest = in_stored_version::<W>(object)?;
     for (index, edit) in edits.iter().enumerate() {
         if !cluster.violations().is_empty() {
             break;
         }
-        stored = store::<W>(edit, Some(&stored), &gates)?;
-        let edited: W = serde_json::from_str(&stored)?;
+        let before = std::mem::replace(&mut manifest, in_stored_version::<W>(edit)?);
+        let step = if cluster.rollout().is_some() {
+            let live = cluster.shown();
+            let json = release::applied(&before, &manifest, &live).to_string();
+            let applied = Object { json, api_version: W::API_VERSION.to_owned(), ..edit.clone() };
+            let written = store::<W>(&applied, Some(&live.to_string()), &gates)?;
+            Step::Update(Box::new(serde_json::from_str(&written)?))
+        } else {
+            stored = store::<W>(edit, Some(&stored), &gates)?;
+            let edited: W = serde_json::from_str(&stored)?;
+            Step::Apply(Box::new(edited.object().spec.clone()))
+        };
         let is_last = index + 1 == edits.len();
-        cluster.add(1_000, Step::Apply(Box::new(edited.object().spec.clone())));
+        cluster.add(1_000, step);
         if is_last {
             cluster.disturb(DISTURBANCE);
         }
@@ -194,6 +207,12 @@ fn only(objects: &Objects, path: &Path, kinds: &[&str]) -> anyhow::Result<Object
         (Some(object), None) => Ok(object.clone()),
         _ => bail!("{} must hold one {}, and only one", path.display(), kinds.join(" or ")),
     }
+}
+
+/// A manifest in the version in which its kind is stored.
+fn in_stored_version<W: Offline>(manifest: &Object) -> anyhow::Result<Value> {
+    let json = in_hub_version(&manifest.json, W::API_VERSION).map_err(|denial| anyhow!(denial.message));
+    Ok(serde_json::from_str(&json.with_context(|| manifest.source.clone())?)?)
 }
 
 /// An object as the API server would store it: checked, defaulted and converted. `old` is what is stored

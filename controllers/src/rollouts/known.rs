@@ -138,6 +138,17 @@ impl Known {
         Ok(Read::Fetched(object))
     }
 
+    /// Keeps a list current from now on, until the reader leaves.
+    ///
+    /// # Errors
+    /// The API server did not say how the kind is served.
+    pub(super) async fn follow(&self, name: &ListName, reader: &Reader) -> Result<(), ReconcileError> {
+        if let Some(served) = self.kinds.served(&self.client, &name.api_version, &name.kind).await? {
+            self.lists.follow_for(&self.client, name, &served, reader);
+        }
+        Ok(())
+    }
+
     /// The objects of a list, from a watch that goes on until the reader leaves.
     ///
     /// # Errors

@@ -105,17 +105,26 @@ impl Lists {
         served: &Served,
         reader: &Reader,
     ) -> Result<Vec<Arc<Held>>, ReconcileError> {
-        let stored = {
-            let mut state = self.lock();
-            let followed = state.follow(client, name.clone(), served);
-            followed.readers.insert(reader.clone());
-            let stored = followed.stored.clone();
-            state.read.entry(reader.clone()).or_default().insert(Arc::new(name.clone()));
-            stored
-        };
+        let stored = self.follow_for(client, name, served, reader);
         let listed = timeout(TIMEOUT, stored.synced()).await;
         listed.map_err(|_| ReconcileError::Action(format!("{} can't be listed", name.kind)))?;
         Ok(stored.all())
+    }
+
+    /// The store of a list, which is kept current as long as `reader` does not leave.
+    pub(super) fn follow_for(
+        &self,
+        client: &Client,
+        name: &ListName,
+        served: &Served,
+        reader: &Reader,
+    ) -> Arc<Store<Held>> {
+        let mut state = self.lock();
+        let followed = state.follow(client, name.clone(), served);
+        followed.readers.insert(reader.clone());
+        let stored = followed.stored.clone();
+        state.read.entry(reader.clone()).or_default().insert(Arc::new(name.clone()));
+        stored
     }
 
     /// This reader reads no list any more. Those that nobody reads are dropped.

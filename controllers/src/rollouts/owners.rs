@@ -27,7 +27,7 @@ impl Owners {
         });
     }
 
-    /// The objects of a controller that read Pods of this one's owners.
+    /// The objects of a controller that read the Pods of an owner of the changed Pod.
     pub(super) fn readers(&self, controller: &str, change: &Change<ObservedPod>) -> BTreeSet<Key> {
         let all = self.lock();
         if all.is_empty() {

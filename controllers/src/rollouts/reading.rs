@@ -24,7 +24,7 @@ const TRAFFIC: [(&str, &str); 3] =
 pub(super) struct Reading<'a> {
     pub(super) known: &'a Known,
     pub(super) reader: Reader,
-    /// A release is running: the lists of parts that it reads are kept current.
+    /// A release is running: the parts and the traffic that it reads are watched.
     pub(super) follows: bool,
     /// No list that is kept current is believed: an answer to a write did not come.
     pub(super) afresh: bool,
@@ -83,8 +83,9 @@ impl<'a> Reading<'a> {
         match unread {
             Unread::Object(name) => {
                 if self.follows && is_traffic(&name) {
+                    // Until the list is there the object is fetched, and where it can't be listed.
                     let list = ListName::new(&name.api_version, &name.kind, &name.namespace, "");
-                    self.known.followed(&list, &self.reader).await?;
+                    self.known.follow(&list, &self.reader).await?;
                 }
                 let object = match self.known.object(&name, self.afresh).await? {
                     Read::Listed(object) => object,

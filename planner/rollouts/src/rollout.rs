@@ -43,6 +43,8 @@ mod tests;
 
 pub use claim::strategy_hash;
 pub(crate) use claim::traffic_routing_name;
+pub(crate) use rollback::most_failures;
+pub(crate) use stall::seconds;
 
 /// What to do about a Rollout.
 ///

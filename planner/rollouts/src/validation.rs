@@ -1,7 +1,9 @@
 //! What a Rollout may say (docs/behaviour/rollouts.md#validation). Both versions obey the same rules under the same paths.
 //!
 //! ```text
-//!   steps       the steps of a release     update     what a running release doesn't let change
+//!   steps         the steps of a release
+//!   annotations   values of annotations that do nothing
+//!   update        what a running release doesn't let change
 //! ```
 
 use std::sync::Arc;
@@ -19,6 +21,7 @@ use crate::reference::is_same;
 use crate::script::Scripts;
 use crate::workload::{Style, WorkloadKind};
 
+mod annotations;
 mod steps;
 #[cfg(test)]
 mod tests;
@@ -44,15 +47,15 @@ pub struct Context<'a> {
 
 /// Answers a CREATE or, with `old`, an UPDATE request. An update is refused for what it makes wrong.
 pub fn review(new: &str, old: Option<&str>, context: &Context<'_>) -> Verdict {
+    let mut warnings = annotations::warnings(new, old);
     if leaves_spec(new, old) {
-        return Verdict::allow();
+        return Verdict::of(&[], CODE, warnings);
     }
     let new = match read(new) {
         Ok(new) => new,
         Err(denial) => return denial.into(),
     };
     let mut errors = validate(&new, context);
-    let mut warnings = Vec::new();
     match old.map(read).transpose() {
         Ok(None) => {}
         Ok(Some(old)) => {

@@ -49,6 +49,14 @@ impl<E> Agenda<E> {
         self.events.last_key_value().map(|(Reverse((time, _)), _)| *time)
     }
 
+    /// The next event that is `due`, with its time; those before it that are not due any more are dropped.
+    pub(super) fn peek(&mut self, due: impl Fn(&E, Milliseconds) -> bool) -> Option<&E> {
+        while self.events.last_key_value().is_some_and(|(Reverse((time, _)), event)| !due(event, *time)) {
+            self.events.pop_last();
+        }
+        self.events.last_key_value().map(|(_, event)| event)
+    }
+
     /// The next event; its time is now.
     pub(super) fn next(&mut self) -> Option<E> {
         let (Reverse((time, _)), event) = self.events.pop_last()?;
@@ -79,6 +87,10 @@ mod tests {
             came.push((agenda.now(), event));
         }
         assert_eq!(came, [(1, 'a'), (1, 'b'), (5, 'c')]);
+        agenda.add(1, 'd');
+        agenda.add(2, 'e');
+        assert_eq!(agenda.peek(|event, time| *event == 'e' && time == 7), Some(&'e'));
+        assert_eq!((agenda.now(), agenda.next(), agenda.now()), (5, Some('e'), 7));
         agenda.pass_until(9);
         assert_eq!((agenda.now(), timestamp(9_500).to_string().as_str()), (9, "2026-01-01T00:00:09.5Z"));
     }

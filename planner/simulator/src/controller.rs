@@ -145,6 +145,11 @@ impl<W: Simulated> Controller<W> {
         }
     }
 
+    /// When the next reconcile is due.
+    pub(super) fn due(&self) -> Option<Milliseconds> {
+        self.reconcile_at
+    }
+
     /// What blocks progress.
     pub(super) fn blockers(&self) -> Vec<String> {
         self.explanation.to_string().lines().map(|line| line.trim().to_owned()).collect()

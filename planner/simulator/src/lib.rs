@@ -123,7 +123,7 @@ impl Default for Settings {
 pub enum Rest {
     /// Every Pod is where it belongs, and nobody does anything any more.
     Converged,
-    /// Nobody does anything any more, but this is not as it should be.
+    /// Nobody does anything any more, or a release waits for longer; but this is not as it should be.
     Unfinished(Vec<String>),
     /// There is no end to what is done, or a rule was broken. This is what would come next.
     Restless(String),
@@ -250,12 +250,19 @@ impl<'p, W: Simulated> Cluster<'p, W> {
             self.step();
             events += 1;
         }
-        if let Some(event) = self.agenda.next() {
+        let (reconcile, lead) = (self.controller.due(), self.release.as_ref().and_then(Release::due));
+        let next = self.agenda.peek(|event, time| match event {
+            Event::Look { .. } => reconcile == Some(time),
+            Event::Lead => lead == Some(time),
+            _ => true,
+        });
+        let waits = matches!(next, Some(Event::Lead | Event::Approve(_)));
+        if let Some(event) = next.filter(|_| !waits) {
             return Rest::Restless(format!("{event:?}"));
         }
         let mut unrest = self.unrest();
         unrest.extend(self.unreleased());
-        if unrest.is_empty() { Rest::Converged } else { Rest::Unfinished(unrest) }
+        if unrest.is_empty() && !waits { Rest::Converged } else { Rest::Unfinished(unrest) }
     }
 
     /// What has happened so far; nothing where it is not recorded.

@@ -21,7 +21,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use values::json_patch;
-use values::merge_patch::{difference, merge_patch};
+use values::merge_patch::merge_patch;
 use values::moment::{Moment, rfc3339};
 use values::selector::Selector;
 
@@ -45,13 +45,15 @@ pub(super) struct Release {
     objects: BTreeMap<ObjectName, Value>,
     /// When the controllers look at the Rollout next.
     due: Option<Milliseconds>,
-    /// The spec of the workload as its users applied it last.
-    applied: Value,
     /// After what time somebody approves a step that waits for it; never where there is none.
     approval: Option<Milliseconds>,
 }
 
 impl Release {
+    pub(super) fn due(&self) -> Option<Milliseconds> {
+        self.due
+    }
+
     fn read<T: DeserializeOwned>(&self, name: &ObjectName) -> Option<T> {
         self.objects.get(name).and_then(|object| serde_json::from_value(object.clone()).ok())
     }
@@ -69,16 +71,11 @@ impl Release {
 }
 
 impl<W: Simulated> Cluster<'_, W> {
-    /// From now on this Rollout leads the workload. It is one as the API server stores it, as the `objects` are that lead
-    /// its traffic. Steps that wait for an approval get it after a time if there is one.
+    /// From now on this Rollout leads the workload. `rollout` and `objects` are in their stored versions; `objects` lead its
+    /// traffic. Steps that wait for an approval get it after a time if there is one.
     pub fn release_by(&mut self, rollout: Value, objects: Vec<Value>, approval: Option<Milliseconds>) {
-        let mut release = Release {
-            rollout: name_of(&rollout),
-            objects: BTreeMap::new(),
-            due: None,
-            applied: spec_of(&*self.server.workload),
-            approval,
-        };
+        let mut release =
+            Release { rollout: name_of(&rollout), objects: BTreeMap::new(), due: None, approval };
         for mut object in objects.into_iter().chain([rollout]) {
             let uid = format!("{}-{}", object.text("/kind"), object.name());
             set_metadata(&mut object, &json!({"uid": uid, "generation": 1}));
@@ -102,27 +99,32 @@ impl<W: Simulated> Cluster<'_, W> {
             return;
         }
         rollout.status.current_step_state = StepState::StepReady;
-        for release in rollout.status.canary_status.iter_mut().chain(&mut rollout.status.blue_green_status) {
-            release.current_step_state = StepState::StepReady;
+        for status in rollout.status.canary_status.iter_mut().chain(&mut rollout.status.blue_green_status) {
+            status.current_step_state = StepState::StepReady;
         }
         release.set_status(&release.rollout.clone(), &rollout.status);
         self.record(Actor::User, format!("approves step {step} of the Rollout"));
         self.lead_after(PAUSE);
     }
 
-    /// What a user applies, as admission lets it through. What the user did not change since the spec applied last stays
-    /// as others have left it.
-    pub(super) fn admitted(&mut self, spec: &W::Spec) -> Option<W> {
-        let release = self.release.as_mut()?;
-        let applied = serde_json::to_value(spec).ok()?;
-        let changes = difference(&std::mem::replace(&mut release.applied, applied.clone()), &applied);
-        let old = object_of(&*self.server.workload);
-        let new = merged(&old, &json!({"spec": changes}));
-        let rollouts: Vec<Arc<Rollout>> =
-            self.release.iter().filter_map(|release| release.read(&release.rollout)).map(Arc::new).collect();
+    /// The workload as the API server shows it.
+    pub fn shown(&self) -> Value {
+        object_of(&*self.server.workload)
+    }
+
+    /// What becomes of a write of the workload that its Rollout may hold back.
+    pub(super) fn held_back(&self, workload: &W) -> Option<W> {
+        serde_json::from_value(self.reviewed(&object_of(workload))?).ok()
+    }
+
+    /// What admission makes of a write of the workload; `None` where there is no Rollout.
+    fn reviewed(&self, new: &Value) -> Option<Value> {
+        let release = self.release.as_ref()?;
+        let rollouts: Vec<Arc<Rollout>> = release.read(&release.rollout).map(Arc::new).into_iter().collect();
+        let old = self.shown();
         let patch = self.decide(|view| {
             let context = freeze::Context { rollouts: &rollouts, gates: &self.settings.gates, view };
-            freeze::review(&old, &new, &context)
+            freeze::review(&old, new, &context)
         })?;
         serde_json::from_str(&json_patch::apply(&new.to_string(), &patch).ok()?).ok()
     }
@@ -177,7 +179,7 @@ impl<W: Simulated> Cluster<'_, W> {
         Some((has_written, again))
     }
 
-    /// Somebody sees that a step waits.
+    /// Plans the approval of a step that waits for one.
     fn await_approval(&mut self, rollout: &Rollout, step: Option<(i32, &str)>) {
         let Some((number, PAUSED)) = step else { return };
         let index = usize::try_from(number).unwrap_or(0).saturating_sub(1);
@@ -214,6 +216,9 @@ impl<W: Simulated> Cluster<'_, W> {
     ) -> bool {
         let has_written = !plan.writes.is_empty() || plan.status != *before;
         plan.writes.into_iter().for_each(|write| self.write_for_release(write));
+        for event in plan.events {
+            self.record(Actor::Kutter, format!("reports {}: {}", event.reason, event.message));
+        }
         self.release.iter_mut().for_each(|release| release.set_status(name, &plan.status));
         has_written
     }
@@ -236,8 +241,11 @@ impl<W: Simulated> Cluster<'_, W> {
         match write {
             Write::Patch { name, patch, .. } if name.kind == "Pod" => self.label(&name, &patch),
             Write::Patch { name, patch, .. } if is_workload => {
-                let shown = converted(object_of(&*self.server.workload), &name.api_version);
-                let patched = converted(merged(&shown, &patch), W::API_VERSION);
+                let patched = merged(&converted(self.shown(), &name.api_version), &patch);
+                let patched = converted(patched, W::API_VERSION);
+                let goes_back = patch.pointer("/spec/template").is_some();
+                let held = goes_back.then(|| self.reviewed(&patched)).flatten();
+                let patched = held.unwrap_or(patched);
                 if let Ok(patched) = serde_json::from_value::<W>(patched) {
                     self.server.change_workload(|workload| *workload = patched);
                 }
@@ -318,7 +326,7 @@ impl<W: Simulated> Cluster<'_, W> {
 
     fn find(&self, name: &ObjectName) -> Option<Value> {
         if self.is_workload(name) {
-            return Some(converted(object_of(&*self.server.workload), &name.api_version));
+            return Some(converted(self.shown(), &name.api_version));
         }
         self.release.as_ref()?.objects.get(name).cloned()
     }
@@ -340,9 +348,8 @@ impl<W: Simulated> Cluster<'_, W> {
     pub(super) fn unreleased(&self) -> Vec<String> {
         let rollout: Option<Rollout> =
             self.release.as_ref().and_then(|release| release.read(&release.rollout));
-        let Some(rollout) = rollout.filter(|rollout| rollout.status.phase != Phase::Healthy) else {
-            return Vec::new();
-        };
+        let is_still = |rollout: &Rollout| matches!(rollout.status.phase, Phase::Healthy | Phase::Disabled);
+        let Some(rollout) = rollout.filter(|rollout| !is_still(rollout)) else { return Vec::new() };
         self.decide(|view| explanation::explain(&rollout, view)).unwrap_or_default()
     }
 }
@@ -366,10 +373,6 @@ fn set_metadata(object: &mut Value, members: &Value) {
 fn merged(object: &Value, patch: &Value) -> Value {
     let merged = merge_patch(&object.to_string(), &patch.to_string()).ok();
     merged.and_then(|merged| serde_json::from_str(&merged).ok()).unwrap_or_else(|| object.clone())
-}
-
-fn spec_of<W: Simulated>(workload: &W) -> Value {
-    serde_json::to_value(&workload.object().spec).unwrap_or_default()
 }
 
 /// The workload as the API server shows it.

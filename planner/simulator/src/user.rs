@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use api::kinds::Object;
 use api::labels::SPECIFIED_DELETE;
 
 use super::agenda::Milliseconds;
@@ -22,6 +23,8 @@ pub type PodNumber = usize;
 pub enum Step<W: Simulated> {
     /// A user applies this spec.
     Apply(Box<W::Spec>),
+    /// A user writes this object; its Rollout may hold it back.
+    Update(Box<W>),
     /// A user changes the spec to this one; what edits named in it stays.
     Amend(Box<W::Spec>),
     /// A user does something else to the workload.
@@ -91,11 +94,15 @@ impl<W: Simulated> Cluster<'_, W> {
 
     pub(super) fn user_does(&mut self, step: Step<W>) {
         match step {
-            Step::Apply(spec) => {
-                let admitted = self.admitted(&spec);
-                self.user_edits(|workload| match admitted {
-                    Some(admitted) => *workload = admitted,
-                    None => workload.object_mut().spec = *spec,
+            Step::Apply(spec) => self.user_edits(|workload| workload.object_mut().spec = *spec),
+            Step::Update(workload) => {
+                let admitted = self.held_back(&workload).unwrap_or(*workload);
+                self.user_edits(|workload| {
+                    let Object { metadata, spec, .. } = admitted.object().clone();
+                    let object = workload.object_mut();
+                    (object.metadata.labels, object.metadata.annotations) =
+                        (metadata.labels, metadata.annotations);
+                    object.spec = spec;
                 });
             }
             Step::Amend(spec) => self.user_edits(|workload| workload.amend(*spec)),

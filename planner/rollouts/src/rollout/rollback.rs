@@ -38,11 +38,7 @@ impl Pass<'_> {
         let (all, mut failures) = (pods.len(), pods.into_iter().filter_map(|pod| Some((pod, failure(pod)?))));
         let Some((pod, reason)) = failures.next() else { return Ok(()) };
         let failing = failures.count() + 1;
-        let most = scaled(
-            &IntOrString::String(share.clone()),
-            i32::try_from(all).unwrap_or(i32::MAX),
-            Rounding::Down,
-        );
+        let most = most_failures(share, i32::try_from(all).unwrap_or(i32::MAX));
         if most.and_then(|most| usize::try_from(most).ok()).is_none_or(|most| failing <= most) {
             return Ok(());
         }
@@ -64,4 +60,9 @@ impl Pass<'_> {
         self.events.push(warning("RolledBack", message.clone()));
         Err(self.wait(message))
     }
+}
+
+/// How many of the new Pods may fail; `None` where the annotation says no share.
+pub(crate) fn most_failures(share: &str, pods: i32) -> Option<i32> {
+    scaled(&IntOrString::String(share.to_owned()), pods, Rounding::Down)
 }

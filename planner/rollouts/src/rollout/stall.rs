@@ -37,8 +37,7 @@ impl Pass<'_> {
 
     /// The seconds that an annotation of the Rollout gives.
     pub(super) fn seconds(&self, annotation: &str) -> Option<i32> {
-        let given = self.rollout.metadata.annotations.get(annotation)?;
-        given.parse().ok().filter(|seconds| *seconds > 0)
+        seconds(self.rollout.metadata.annotations.get(annotation)?)
     }
 
     /// The release moves.
@@ -51,4 +50,9 @@ impl Pass<'_> {
 pub(super) fn left(since: Option<&Time>, seconds: i32, now: jiff::Timestamp) -> Option<Duration> {
     let since = since.and_then(Time::timestamp)?;
     until(since.checked_add(SignedDuration::from_secs(seconds.into())).ok()?, now)
+}
+
+/// The seconds that the value of an annotation says; `None` for what is no positive number.
+pub(crate) fn seconds(value: &str) -> Option<i32> {
+    value.parse().ok().filter(|seconds| *seconds > 0)
 }

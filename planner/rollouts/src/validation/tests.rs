@@ -47,6 +47,28 @@ fn assert_sound(new: &Value) {
 }
 
 #[test]
+fn values_of_annotations_that_do_nothing_are_warned_of_once() {
+    let annotated = |seconds: &str, share: &str| {
+        let mut rollout = sound();
+        rollout["metadata"]["annotations"] = json!({
+            "kutter.io/rollback-after-seconds": seconds, "kutter.io/rollback-failure-share": share,
+        });
+        rollout
+    };
+    let warned = annotated("0", "some");
+    let Verdict::Allow { warnings, .. } = verdict(&warned, Some(&sound()), &[]) else {
+        panic!("it is let in")
+    };
+    let expected = [
+        r#"metadata.annotations[kutter.io/rollback-after-seconds]: "0" is no positive number of seconds and has no effect"#,
+        r#"metadata.annotations[kutter.io/rollback-failure-share]: "some" is no share such as 20% and has no effect"#,
+    ];
+    assert_eq!(warnings, expected);
+    assert_eq!(verdict(&warned, Some(&warned), &[]), Verdict::allow());
+    assert_sound(&annotated("90", "20%"));
+}
+
+#[test]
 fn a_rollout_has_exactly_one_style() {
     assert_sound(&sound());
     let neither = refusal(&rollout(&json!({})));

@@ -31,6 +31,13 @@ fn released(
     cluster
 }
 
+/// A user gives the workload another image, and leaves all else as it is.
+fn applied(cluster: &Cluster<'_, CloneSet>, image: &str) -> Step<CloneSet> {
+    let mut workload = cluster.workload().clone();
+    workload.spec.template = set(5, image).spec.template;
+    Step::Update(Box::new(workload))
+}
+
 /// How many Pods were new whenever something was told, each number once.
 fn new_pods(cluster: &Cluster<'_, CloneSet>, from: usize) -> Vec<i64> {
     let mut numbers: Vec<i64> =
@@ -43,7 +50,7 @@ fn new_pods(cluster: &Cluster<'_, CloneSet>, from: usize) -> Vec<i64> {
 fn pods_are_updated_as_far_as_each_step_says() {
     let mut cluster = released(rollout(), Vec::new(), Some(60_000));
     let (told, begun) = (cluster.timeline().entries.len(), cluster.elapsed());
-    cluster.add(0, Step::Apply(Box::new(set(5, "app:v2").spec)));
+    cluster.add(0, applied(&cluster, "app:v2"));
     assert_eq!(cluster.settle_down(LIMIT), Rest::Converged);
     let took = cluster.timeline().entries.last().unwrap().time - begun;
     assert!((65_000..200_000).contains(&took), "one step waits for somebody, one for its time: {took}");
@@ -60,7 +67,7 @@ fn pods_are_updated_as_far_as_each_step_says() {
 #[test]
 fn a_step_that_nobody_approves_holds_the_rest_up() {
     let mut cluster = released(rollout(), Vec::new(), None);
-    cluster.add(0, Step::Apply(Box::new(set(5, "app:v2").spec)));
+    cluster.add(0, applied(&cluster, "app:v2"));
     let Rest::Unfinished(reasons) = cluster.settle_down(LIMIT) else { panic!("the first step waits") };
     assert!(reasons.iter().any(|reason| reason.contains("StepPaused")), "{reasons:#?}");
     let counts = cluster.counts();
@@ -70,12 +77,12 @@ fn a_step_that_nobody_approves_holds_the_rest_up() {
 #[test]
 fn what_is_applied_again_during_a_release_opens_nothing() {
     let mut cluster = released(rollout(), Vec::new(), None);
-    cluster.add(0, Step::Apply(Box::new(set(5, "app:v2").spec)));
+    cluster.add(0, applied(&cluster, "app:v2"));
     cluster.settle_down(LIMIT);
-    cluster.add(0, Step::Apply(Box::new(set(5, "app:v2").spec)));
+    cluster.add(0, applied(&cluster, "app:v2"));
     assert!(matches!(cluster.settle_down(LIMIT), Rest::Unfinished(_)));
     assert_eq!(cluster.counts().new, 1);
-    cluster.add(0, Step::Apply(Box::new(set(5, "app:v3").spec)));
+    cluster.add(0, applied(&cluster, "app:v3"));
     assert!(matches!(cluster.settle_down(LIMIT), Rest::Unfinished(_)));
     assert_eq!(cluster.counts().new, 1, "another version begins at the first step");
 }
@@ -102,11 +109,56 @@ fn traffic_follows_the_steps_and_is_as_before_in_the_end() {
         ),
     ];
     let mut cluster = released(rollout, objects, Some(0));
-    cluster.add(0, Step::Apply(Box::new(set(5, "app:v2").spec)));
+    cluster.add(0, applied(&cluster, "app:v2"));
     assert_eq!(cluster.settle_down(LIMIT), Rest::Converged);
     let texts: Vec<&str> = cluster.timeline().entries.iter().map(|entry| entry.text.as_str()).collect();
     for text in ["creates Service web-canary", "creates Ingress web-canary", "deletes Ingress web-canary"] {
         assert!(texts.contains(&text), "{text}: {texts:#?}");
     }
     assert!(texts.contains(&"deletes Service web-canary"), "{texts:#?}");
+}
+
+#[test]
+fn a_pause_longer_than_anybody_looks_is_named_and_goes_on_later() {
+    let mut rollout = rollout();
+    rollout["spec"]["strategy"]["canary"]["steps"][0]["pause"]["duration"] = 100_000.into();
+    let mut cluster = released(rollout, Vec::new(), None);
+    cluster.add(0, applied(&cluster, "app:v2"));
+    let Rest::Unfinished(reasons) = cluster.settle_down(LIMIT) else { panic!("the first step waits") };
+    assert!(reasons.iter().any(|reason| reason.contains("StepPaused")), "{reasons:#?}");
+    assert_eq!(cluster.settle_down(100_000_000), Rest::Converged);
+}
+
+#[test]
+fn a_service_that_is_missing_is_named() {
+    let mut rollout = rollout();
+    let canary = &mut rollout["spec"]["strategy"]["canary"];
+    canary["steps"][0]["traffic"] = "20%".into();
+    canary["trafficRoutings"] = json!([{"service": "web", "ingress": {"classType": "nginx", "name": "web"}}]);
+    let mut cluster = released(rollout, Vec::new(), None);
+    cluster.add(0, applied(&cluster, "app:v2"));
+    let Rest::Unfinished(reasons) = cluster.settle_down(LIMIT) else { panic!("there is no Service") };
+    assert!(reasons.iter().any(|reason| reason.contains("Service web")), "{reasons:#?}");
+}
+
+#[test]
+fn a_rollout_that_is_disabled_leads_nothing() {
+    let mut rollout = rollout();
+    rollout["spec"]["disabled"] = true.into();
+    let mut cluster = released(rollout, Vec::new(), None);
+    cluster.add(0, applied(&cluster, "app:v2"));
+    assert_eq!(cluster.settle_down(LIMIT), Rest::Converged);
+}
+
+#[test]
+fn a_release_that_fails_rolls_itself_back_and_says_so() {
+    let mut rollout = rollout();
+    rollout["metadata"]["annotations"] = json!({"kutter.io/rollback-after-seconds": "60"});
+    let mut cluster = released(rollout, Vec::new(), None);
+    cluster.add(0, applied(&cluster, "bad:v2"));
+    assert_eq!(cluster.settle_down(LIMIT), Rest::Converged);
+    let texts: Vec<&str> = cluster.timeline().entries.iter().map(|entry| entry.text.as_str()).collect();
+    assert!(texts.iter().any(|text| text.starts_with("reports RolledBack: ")), "{texts:#?}");
+    let counts = cluster.counts();
+    assert_eq!((counts.old, counts.new, counts.available), (0, 5, 5));
 }
