@@ -74,7 +74,7 @@ impl Object {
     }
 
     /// The object's JSON, with `namespace` where it names none.
-    fn in_namespace(&self, namespace: &str) -> Option<String> {
+    pub fn in_namespace(&self, namespace: &str) -> Option<String> {
         if !self.namespace.is_empty() {
             return Some(self.json.clone());
         }

@@ -310,7 +310,7 @@ impl<S: Subject> Controller<S> {
         self.memory().written.get(key).is_some_and(is_at)
     }
 
-    /// The objects that read Pods of this one's owner.
+    /// The objects that read the Pods of an owner of the changed one.
     pub(super) fn of_pod(&self, change: &Change<ObservedPod>) -> Vec<(Key, Duration)> {
         let keys = self.known.owners.readers(S::CONTROLLER, change);
         keys.into_iter().map(|key| (key, BURST)).collect()

@@ -17,7 +17,7 @@ use rollouts::workload::version_of;
 use rollouts::{deployment, settings};
 use serde_json::Value;
 use serde_json::value::RawValue;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use super::held::{self, Held};
 use super::kinds::{Kinds, OWN_KINDS};
@@ -28,6 +28,8 @@ use crate::workload::store::Store;
 use crate::workload::stores::Stores;
 use crate::{Context, ReconcileError};
 
+/// Longest time for the first answer to a list that somebody waits for.
+const TIMEOUT: Duration = Duration::from_secs(15);
 /// How long what was read of objects is believed that are not of releases, and that seldom change.
 const MEMORY: Duration = Duration::from_secs(10);
 
@@ -138,15 +140,17 @@ impl Known {
         Ok(Read::Fetched(object))
     }
 
-    /// Keeps a list current from now on, until the reader leaves.
+    /// The store of a list, which is kept current from now on until the reader leaves; `None` where the kind is not served.
     ///
     /// # Errors
     /// The API server did not say how the kind is served.
-    pub(super) async fn follow(&self, name: &ListName, reader: &Reader) -> Result<(), ReconcileError> {
-        if let Some(served) = self.kinds.served(&self.client, &name.api_version, &name.kind).await? {
-            self.lists.follow_for(&self.client, name, &served, reader);
-        }
-        Ok(())
+    pub(super) async fn follow(
+        &self,
+        name: &ListName,
+        reader: &Reader,
+    ) -> Result<Option<Arc<Store<Held>>>, ReconcileError> {
+        let served = self.kinds.served(&self.client, &name.api_version, &name.kind).await?;
+        Ok(served.map(|served| self.lists.read(&self.client, name, &served, reader)))
     }
 
     /// The objects of a list, from a watch that goes on until the reader leaves.
@@ -157,10 +161,11 @@ impl Known {
         &self,
         name: &ListName,
         reader: &Reader,
-    ) -> Result<Vec<Arc<Held>>, ReconcileError> {
-        let served = self.kinds.served(&self.client, &name.api_version, &name.kind).await?;
-        let Some(served) = served else { return Ok(Vec::new()) };
-        self.lists.read(&self.client, name, &served, reader).await
+    ) -> Result<Vec<Value>, ReconcileError> {
+        let Some(stored) = self.follow(name, reader).await? else { return Ok(Vec::new()) };
+        let listed = timeout(TIMEOUT, stored.synced()).await;
+        listed.map_err(|_| ReconcileError::Action(format!("{} can't be listed", name.kind)))?;
+        Ok(stored.all().iter().map(|held| held.value()).collect())
     }
 
     /// Reads a list.
@@ -208,18 +213,12 @@ impl Known {
 
 /// All objects of a kind.
 pub(super) fn all_of(kind: &Resource<'_>) -> ListName {
-    ListName {
-        api_version: kind.api_version.to_owned(),
-        kind: kind.kind.to_owned(),
-        namespace: String::new(),
-        selector: String::new(),
-    }
+    ListName::new(kind.api_version, kind.kind, "", "")
 }
 
 /// The workloads of this kind that a Rollout has taken into its care.
 fn workloads_of(api_version: &str, kind: &str) -> ListName {
-    let [api_version, kind, selector] = [api_version, kind, ROLLOUT_WORKLOAD_TYPE].map(str::to_owned);
-    ListName { api_version, kind, namespace: String::new(), selector }
+    ListName::new(api_version, kind, "", ROLLOUT_WORKLOAD_TYPE)
 }
 
 fn unlisted(error: ListError) -> ReconcileError {

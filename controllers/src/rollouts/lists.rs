@@ -5,7 +5,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use cluster::follow::{follow, readable};
 use cluster::resource::Resource;
@@ -17,16 +16,11 @@ use rollouts::view::ListName;
 use serde_json::Value;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinSet;
-use tokio::time::timeout;
 use values::selector::Selector;
 use values::served::Served;
 
 use super::held::{self, Held};
-use crate::ReconcileError;
 use crate::workload::store::{Change, Kept, Store};
-
-/// Longest time for the first answer to a list that somebody waits for.
-const TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Who reads a list: a controller, for one of its objects.
 pub(super) type Reader = (&'static str, Key);
@@ -94,25 +88,8 @@ impl Lists {
         self.lock().follow(client, name, served).stays = true;
     }
 
-    /// The objects of a list, which is kept current as long as `reader` does not leave.
-    ///
-    /// # Errors
-    /// They can't be listed.
-    pub(super) async fn read(
-        &self,
-        client: &Client,
-        name: &ListName,
-        served: &Served,
-        reader: &Reader,
-    ) -> Result<Vec<Arc<Held>>, ReconcileError> {
-        let stored = self.follow_for(client, name, served, reader);
-        let listed = timeout(TIMEOUT, stored.synced()).await;
-        listed.map_err(|_| ReconcileError::Action(format!("{} can't be listed", name.kind)))?;
-        Ok(stored.all())
-    }
-
     /// The store of a list, which is kept current as long as `reader` does not leave.
-    pub(super) fn follow_for(
+    pub(super) fn read(
         &self,
         client: &Client,
         name: &ListName,

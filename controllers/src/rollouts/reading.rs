@@ -102,8 +102,7 @@ impl<'a> Reading<'a> {
             Unread::List(name) => {
                 let is_followed = self.follows && !self.afresh && group(&name.api_version) == PARTS;
                 let objects = if is_followed {
-                    let listed = self.known.followed(&name, &self.reader).await?;
-                    listed.iter().map(|held| held.value()).collect()
+                    self.known.followed(&name, &self.reader).await?
                 } else {
                     let objects = self.known.list(&name).await?;
                     self.lists.insert(name.clone(), objects.clone());

@@ -42,10 +42,11 @@ impl Release {
         let reference = reference::to(&serde_json::from_str(&workload.json)?);
         let mut leading = Vec::new();
         for object in rollouts.into_iter().filter(|object| namespace_of(object) == namespace) {
-            let json = in_hub_version(&object.json, API_VERSION).map_err(|denial| anyhow!(denial.message))?;
+            let json = placed(object)?;
+            let json = in_hub_version(&json, API_VERSION).map_err(|denial| anyhow!(denial.message))?;
             let rollout: Rollout = serde_json::from_str(&json).with_context(|| object.source.clone())?;
             if is_same(&rollout.spec.workload_ref, &reference) {
-                leading.push((object, json, rollout));
+                leading.push((object, json.into_owned(), rollout));
             }
         }
         let [(object, json, typed)] = leading.as_slice() else {
@@ -55,13 +56,13 @@ impl Release {
         if typed.spec.strategy.kind() == Some(StrategyKind::BlueGreen) {
             bail!("{}: blue-green releases can't be simulated", object.source);
         }
-        let mut rollout = in_namespace(json, namespace)?;
+        let mut rollout: Value = serde_json::from_str(json)?;
         // What is simulated begins now.
         if let Some(members) = rollout.as_object_mut() {
             members.remove("status");
         }
         let objects = others.into_iter().filter(|object| namespace_of(object) == namespace);
-        let objects = objects.map(|object| in_namespace(&object.json, namespace));
+        let objects = objects.map(|object| Ok(serde_json::from_str(&placed(object)?)?));
         Ok(Some(Self { rollout, objects: objects.collect::<anyhow::Result<_>>()?, approval }))
     }
 }
@@ -84,12 +85,9 @@ fn namespace_of(object: &Object) -> &str {
     if object.namespace.is_empty() { NAMESPACE } else { &object.namespace }
 }
 
-fn in_namespace(json: &str, namespace: &str) -> anyhow::Result<Value> {
-    let mut object: Value = serde_json::from_str(json)?;
-    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
-        metadata.insert("namespace".to_owned(), namespace.into());
-    }
-    Ok(object)
+/// The object's JSON, with a namespace.
+fn placed(object: &Object) -> anyhow::Result<String> {
+    object.in_namespace(NAMESPACE).with_context(|| object.source.clone())
 }
 
 /// What `kubectl apply` makes of a live object: what the manifest names gets its value, what only the manifest before

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use api::finalizers;
 use serde_json::{Value, json};
 
-use super::scenarios::{cloneset, deployment, rollout, rolls_itself_back, routings, steps, world};
+use super::scenarios::{annotate, cloneset, deployment, rollout, routings, steps, world};
 use super::world::World;
 use crate::object::ObjectName;
 
@@ -130,7 +130,7 @@ fn a_rollback_survives_kills() {
 fn an_automatic_rollback_survives_kills() {
     each_case(|world, workload| {
         world.broken.push("v2".to_owned());
-        rolls_itself_back(world, "kutter.io/rollback-after-seconds", "5");
+        annotate(world, "kutter.io/rollback-after-seconds", "5");
         world.release(workload, "v2");
         world.run_until("the end", World::is_over);
         assert_eq!(

@@ -257,6 +257,17 @@ fn blue_green() -> Value {
         "steps": steps(&[(json!("50%"), None), (json!("100%"), Some("100%"))])}})
 }
 
+/// Five Pods of a workload whose release with traffic waits at its first step, with a second Deployment or in batches.
+fn at_first_step(workload: &ObjectName, extra: bool) -> World {
+    let mut world = world(workload, 5);
+    let mut strategy = traffic_steps();
+    strategy["canary"]["enableExtraWorkloadForCanary"] = extra.into();
+    world.release_by(workload, &strategy);
+    world.release(workload, "v2");
+    world.run_to(1, "StepPaused");
+    world
+}
+
 #[test]
 fn traffic_reaches_new_pods_only_when_their_step_says_so() {
     let mut world = world(&cloneset(), 5);
@@ -285,12 +296,7 @@ fn traffic_reaches_new_pods_only_when_their_step_says_so() {
 #[test]
 fn a_newer_version_begins_anew_with_all_traffic_at_the_old_one() {
     for (workload, extra) in [(cloneset(), false), (deployment(), true), (deployment(), false)] {
-        let mut world = world(&workload, 5);
-        let mut strategy = traffic_steps();
-        strategy["canary"]["enableExtraWorkloadForCanary"] = extra.into();
-        world.release_by(&workload, &strategy);
-        world.release(&workload, "v2");
-        world.run_to(1, "StepPaused");
+        let mut world = at_first_step(&workload, extra);
         world.release(&workload, "v3");
         world.run_until("the new release", |world| {
             world.condition("Progressing").unwrap()["reason"] == "Initializing"
@@ -505,8 +511,8 @@ fn a_step_whose_pods_do_not_come_up_says_which_and_stalls() {
     assert_eq!(world.condition("Stalled"), None);
 }
 
-/// Annotations of the Rollout by which releases roll themselves back.
-pub(super) fn rolls_itself_back(world: &mut World, key: &str, value: &str) {
+/// Gives the Rollout an annotation.
+pub(super) fn annotate(world: &mut World, key: &str, value: &str) {
     world.update(&rollout(), &json!({"metadata": {"annotations": {key: value}}}));
 }
 
@@ -522,16 +528,21 @@ fn the_generation_of_the_workload_is_followed_at_rest() {
     }
 }
 
-#[test]
-fn a_traffic_routing_follows_the_releases_that_name_it() {
-    let mut world = world(&cloneset(), 5);
+/// Creates a TrafficRouting; gives its name.
+fn gray(world: &mut World) -> ObjectName {
     world.create(json!({
         "apiVersion": "rollouts.kruise.io/v1alpha1", "kind": "TrafficRouting", "metadata": {"name": "gray"},
         "spec": {"objectRef": [{"service": "web", "ingress": {"name": "web"}}], "strategy": {"weight": 30}},
     }));
+    named("rollouts.kruise.io/v1alpha1", "TrafficRouting", "gray")
+}
+
+#[test]
+fn a_traffic_routing_follows_the_releases_that_name_it() {
+    let mut world = world(&cloneset(), 5);
+    let routing = gray(&mut world);
     world.release_by(&cloneset(), &three_steps());
     world.update(&rollout(), &json!({"spec": {"strategy": {"canary": {"trafficRoutingRef": "gray"}}}}));
-    let routing = named("rollouts.kruise.io/v1alpha1", "TrafficRouting", "gray");
     assert_eq!(world.get(&routing)["status"]["phase"], "Healthy");
     world.release(&cloneset(), "v2");
     world.run_to(1, "StepPaused");

@@ -6,12 +6,7 @@ use super::*;
 fn a_rollout_that_is_deleted_or_disabled_lets_its_workload_go() {
     for (workload, extra) in [(cloneset(), false), (deployment(), true), (deployment(), false)] {
         for is_deleted in [true, false] {
-            let mut world = world(&workload, 5);
-            let mut strategy = traffic_steps();
-            strategy["canary"]["enableExtraWorkloadForCanary"] = extra.into();
-            world.release_by(&workload, &strategy);
-            world.release(&workload, "v2");
-            world.run_to(1, "StepPaused");
+            let mut world = at_first_step(&workload, extra);
             if is_deleted {
                 world.delete(&rollout());
                 world.run_until("the end", |world| !world.objects.contains_key(&rollout()));
@@ -179,12 +174,7 @@ fn the_garbage_collector_may_delete_the_batch_release_before_the_rollout_ends_it
     let batches = named("rollouts.kruise.io/v1beta1", "BatchRelease", "web");
     for (workload, extra) in [(cloneset(), false), (deployment(), true), (deployment(), false)] {
         for collected in 0..8 {
-            let mut world = world(&workload, 5);
-            let mut strategy = traffic_steps();
-            strategy["canary"]["enableExtraWorkloadForCanary"] = extra.into();
-            world.release_by(&workload, &strategy);
-            world.release(&workload, "v2");
-            world.run_to(1, "StepPaused");
+            let mut world = at_first_step(&workload, extra);
             // As a deletion in the foreground does.
             world.delete(&rollout());
             for second in 0..60 {
@@ -268,17 +258,13 @@ fn a_release_of_a_rollout_that_is_gone_is_taken_over() {
 #[test]
 fn a_traffic_routing_is_told_of_the_end_also_where_the_rollout_no_longer_names_it() {
     let mut world = world(&cloneset(), 5);
-    world.create(json!({
-        "apiVersion": "rollouts.kruise.io/v1alpha1", "kind": "TrafficRouting", "metadata": {"name": "gray"},
-        "spec": {"objectRef": [{"service": "web", "ingress": {"name": "web"}}], "strategy": {"weight": 30}},
-    }));
+    let routing = gray(&mut world);
     world.release_by(&cloneset(), &three_steps());
-    rolls_itself_back(&mut world, "rollouts.kruise.io/trafficrouting", "gray");
+    annotate(&mut world, "rollouts.kruise.io/trafficrouting", "gray");
     world.release(&cloneset(), "v2");
     world.run_to(1, "StepPaused");
-    let routing = named("rollouts.kruise.io/v1alpha1", "TrafficRouting", "gray");
     assert!(world.get(&routing).has_finalizer("progressing.rollouts.kruise.io/web"));
-    rolls_itself_back(&mut world, "rollouts.kruise.io/trafficrouting", "");
+    annotate(&mut world, "rollouts.kruise.io/trafficrouting", "");
     world.release(&cloneset(), "v1");
     world.run_until("the end", World::is_over);
     assert_eq!(world.get(&routing)["metadata"]["finalizers"], json!(["rollouts.kruise.io/trafficrouting"]));

@@ -106,7 +106,7 @@ fn a_release_without_progress_rolls_itself_back() {
         let mut world = world(&workload, 5);
         world.broken.push("v2".to_owned());
         world.release_by(&workload, &strategy);
-        rolls_itself_back(&mut world, "kutter.io/rollback-after-seconds", "60");
+        annotate(&mut world, "kutter.io/rollback-after-seconds", "60");
         world.release(&workload, "v2");
         world.run_to(1, "StepUpgrade");
         world.run(50);
@@ -126,7 +126,7 @@ fn a_release_without_progress_rolls_itself_back() {
 fn a_release_of_which_more_new_pods_fail_than_may_rolls_itself_back() {
     let mut world = world(&cloneset(), 10);
     world.release_by(&cloneset(), &three_steps());
-    rolls_itself_back(&mut world, "kutter.io/rollback-failure-share", "50%");
+    annotate(&mut world, "kutter.io/rollback-failure-share", "50%");
     world.release(&cloneset(), "v2");
     world.run_to(1, "StepPaused");
     let new: Vec<Value> = world.of_kind("Pod").into_iter().filter(|pod| image(pod) == "v2").collect();
@@ -159,7 +159,7 @@ fn a_release_stays_where_nothing_records_what_to_go_back_to() {
     let mut world = world(&cloneset(), 5);
     world.broken.push("v2".to_owned());
     world.release_by(&cloneset(), &three_steps());
-    rolls_itself_back(&mut world, "kutter.io/rollback-after-seconds", "10");
+    annotate(&mut world, "kutter.io/rollback-after-seconds", "10");
     for revision in world.of_kind("ControllerRevision") {
         world.delete(&named("apps/v1", "ControllerRevision", revision.name()));
     }
@@ -175,7 +175,7 @@ fn a_release_stays_where_nothing_records_what_to_go_back_to() {
 fn rolled_back_half_way(old_pods_come: bool) -> World {
     let mut world = world(&deployment(), 10);
     world.release_by(&deployment(), &traffic_steps());
-    rolls_itself_back(&mut world, "kutter.io/rollout-deadline-seconds", "60");
+    annotate(&mut world, "kutter.io/rollout-deadline-seconds", "60");
     world.release(&deployment(), "v2");
     world.run_to(1, "StepPaused");
     world.approve();
