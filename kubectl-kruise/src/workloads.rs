@@ -11,8 +11,8 @@ use kinds::cloneset::validation::NamedPod;
 use kinds::workload::kind::Workload;
 use kinds::{broadcastjob, cloneset, daemonset, statefulset};
 use simulator::Simulated;
-use values::json_patch::{self, Patch};
-use values::verdict::{Denial, Verdict};
+use values::json_patch;
+use values::verdict::Verdict;
 
 /// The kinds, one line each.
 pub(crate) const KINDS: [&str; 4] = [CloneSet::KIND, StatefulSet::KIND, DaemonSet::KIND, BroadcastJob::KIND];
@@ -39,61 +39,51 @@ pub(crate) trait Task {
 
 /// A kind of workload whose admission needs no cluster.
 pub(crate) trait Offline: Simulated {
+    /// Checks an object that has its defaults. `old` is what is stored before.
+    fn review(defaulted: &str, old: Option<&str>, gates: &FeatureGates) -> Verdict;
+
     /// Defaults and checks an object as admission does. `old` is what is stored before, in the version of the
     /// object.
-    fn admit(object: &Object, old: Option<&str>, gates: &FeatureGates) -> anyhow::Result<String>;
+    fn admit(object: &Object, old: Option<&str>, gates: &FeatureGates) -> anyhow::Result<String> {
+        let version = api::group_and_version(&object.api_version).1;
+        let defaults = Self::defaults(&object.json, old, version, gates);
+        let defaulted =
+            json_patch::apply(&object.json, &defaults.map_err(|denial| anyhow!(denial.message))?)?;
+        match Self::review(&defaulted, old, gates).denial() {
+            Some(denial) => bail!(denial.message.clone()),
+            None => Ok(defaulted),
+        }
+    }
 }
 
 impl Offline for CloneSet {
-    fn admit(object: &Object, old: Option<&str>, gates: &FeatureGates) -> anyhow::Result<String> {
-        let defaults = cloneset::defaulting::default(&object.json, old, version(object), gates);
+    fn review(defaulted: &str, old: Option<&str>, gates: &FeatureGates) -> Verdict {
         let pod = |_: &str| NamedPod::Missing;
         let context = cloneset::validation::Context { gates, allow_privileged: true, pod: &pod };
-        admitted(object, defaults, |defaulted| cloneset::validation::review(defaulted, old, &context))
+        cloneset::validation::review(defaulted, old, &context)
     }
 }
 
 impl Offline for StatefulSet {
-    fn admit(object: &Object, old: Option<&str>, gates: &FeatureGates) -> anyhow::Result<String> {
-        let defaults = statefulset::defaulting::default(&object.json, old, version(object), gates);
+    fn review(defaulted: &str, old: Option<&str>, gates: &FeatureGates) -> Verdict {
         let context =
             statefulset::validation::Context { gates, allow_privileged: true, storage_classes: None };
-        admitted(object, defaults, |defaulted| statefulset::validation::review(defaulted, old, &context))
+        statefulset::validation::review(defaulted, old, &context)
     }
 }
 
 impl Offline for DaemonSet {
-    fn admit(object: &Object, old: Option<&str>, gates: &FeatureGates) -> anyhow::Result<String> {
-        let defaults = daemonset::defaulting::default(&object.json, old, version(object));
+    fn review(defaulted: &str, old: Option<&str>, gates: &FeatureGates) -> Verdict {
         let context = daemonset::validation::Context { gates, allow_privileged: true };
-        admitted(object, defaults, |defaulted| daemonset::validation::review(defaulted, old, &context))
+        daemonset::validation::review(defaulted, old, &context)
     }
 }
 
 impl Offline for BroadcastJob {
-    fn admit(object: &Object, old: Option<&str>, gates: &FeatureGates) -> anyhow::Result<String> {
-        let defaults = broadcastjob::defaulting::default(&object.json, old, version(object), gates);
+    fn review(defaulted: &str, old: Option<&str>, gates: &FeatureGates) -> Verdict {
         let context = broadcastjob::validation::Context { gates, allow_privileged: true };
-        admitted(object, defaults, |defaulted| broadcastjob::validation::review(defaulted, old, &context))
+        broadcastjob::validation::review(defaulted, old, &context)
     }
-}
-
-fn version(object: &Object) -> &str {
-    api::group_and_version(&object.api_version).1
-}
-
-/// The object with its defaults, if it is not refused.
-fn admitted(
-    object: &Object,
-    defaults: Result<Patch, Denial>,
-    review: impl FnOnce(&str) -> Verdict,
-) -> anyhow::Result<String> {
-    let defaults = defaults.map_err(|denial| anyhow!(denial.message))?;
-    let defaulted = json_patch::apply(&object.json, &defaults)?;
-    if let Some(denial) = review(&defaulted).denial() {
-        bail!(denial.message.clone());
-    }
-    Ok(defaulted)
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The Rollout of a workload that is simulated, from its manifests.
 
 use anyhow::{Context as _, anyhow, bail};
-use api::kinds::rollout::{API_VERSION, KIND, Rollout, StrategyKind};
+use api::kinds::rollout::{API_VERSION, KIND, Rollout};
 use informers::files::{Object, Objects};
 use kinds::workload::submitted::in_hub_version;
 use rollouts::reference::{self, is_same};
@@ -27,7 +27,7 @@ impl Release {
     /// The Rollout of a workload, if there is any in its file.
     ///
     /// # Errors
-    /// Admission would refuse it, it is blue-green, there are several, or none names the workload.
+    /// Admission would refuse it, there are several, or none names the workload.
     pub(super) fn find(
         all: &Objects,
         workload: &Object,
@@ -46,16 +46,13 @@ impl Release {
             let json = in_hub_version(&json, API_VERSION).map_err(|denial| anyhow!(denial.message))?;
             let rollout: Rollout = serde_json::from_str(&json).with_context(|| object.source.clone())?;
             if is_same(&rollout.spec.workload_ref, &reference) {
-                leading.push((object, json.into_owned(), rollout));
+                leading.push((object, json.into_owned()));
             }
         }
-        let [(object, json, typed)] = leading.as_slice() else {
+        let [(object, json)] = leading.as_slice() else {
             bail!("{} Rollouts name {} {}; it must be one", leading.len(), workload.kind, workload.name);
         };
         check(object)?;
-        if typed.spec.strategy.kind() == Some(StrategyKind::BlueGreen) {
-            bail!("{}: blue-green releases can't be simulated", object.source);
-        }
         let mut rollout: Value = serde_json::from_str(json)?;
         // What is simulated begins now.
         if let Some(members) = rollout.as_object_mut() {

@@ -50,6 +50,13 @@ impl<'a> Draft<'a> {
         self.set(&["metadata", "labels", key], Value::Null);
     }
 
+    /// Lets all Pods be new. A partition of 0 stays: admission puts it in where there is none.
+    pub(crate) fn open_partition(&mut self, path: &[&str]) {
+        if value(&self.object, path) != 0 {
+            self.set(path, Value::Null);
+        }
+    }
+
     /// Lets what is paused go on. What does not say that it is paused is not.
     pub(crate) fn resume(&mut self, path: &[&str]) {
         if value(&self.object, path) == true {

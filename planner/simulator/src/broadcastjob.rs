@@ -13,19 +13,23 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use api::features::FeatureGates;
 use api::kinds::broadcastjob::{BroadcastJob, FailurePolicyType, Spec, Status};
 use api::kinds::shared::{Lifecycle, PodUpdatePolicy};
 use api::kinds::{Object, Time};
 use jiff::Timestamp;
 
 use super::kind::{Bounds, Deed, End, Scene, Simulated, Violation, is_ended};
+use kinds::broadcastjob::defaulting;
 use kinds::broadcastjob::fit::Requirements;
 use kinds::broadcastjob::{is_finished, stays};
 use kinds::workload::action::{Action, DeleteReason};
 use kinds::workload::plan::Plan;
 use pod::node_fit::Nodes;
 use pod::observed::ObservedPod;
+use values::json_patch::Patch;
 use values::percent::{Rounding, scaled};
+use values::verdict::Denial;
 
 /// What users do to a job, beside giving it another spec: nothing.
 #[derive(Clone, Debug)]
@@ -46,6 +50,15 @@ impl Simulated for BroadcastJob {
 
     fn object_mut(&mut self) -> &mut Object<Spec, Status> {
         self
+    }
+
+    fn defaults(
+        object: &str,
+        old: Option<&str>,
+        version: &str,
+        gates: &FeatureGates,
+    ) -> Result<Patch, Denial> {
+        defaulting::default(object, old, version, gates)
     }
 
     fn edit(&mut self, edit: &Edit, _pods: &[Arc<ObservedPod>]) -> Option<String> {

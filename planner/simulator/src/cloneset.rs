@@ -12,7 +12,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use api::features::Feature;
+use api::features::{Feature, FeatureGates};
 use api::kinds::Object;
 use api::kinds::cloneset::{CloneSet, Spec, Status};
 use api::kinds::shared::{Lifecycle, PodUpdatePolicy, UpdateStrategyType};
@@ -22,10 +22,13 @@ use serde_json::Value;
 use super::kind::{Bounds, Deed, End, Scene, Simulated, Violation, count, is_at, is_preparing_delete};
 use super::user::{PodNumber, chosen};
 use kinds::cloneset::counting::Limits;
+use kinds::cloneset::defaulting;
 use kinds::workload::action::{Action, DeleteReason, WriteReason};
 use kinds::workload::plan::Plan;
 use pod::node_fit::Nodes;
 use pod::observed::ObservedPod;
+use values::json_patch::Patch;
+use values::verdict::Denial;
 
 /// What users do to a CloneSet, beside giving it another spec.
 #[derive(Clone, Debug)]
@@ -44,6 +47,15 @@ impl Simulated for CloneSet {
 
     fn object_mut(&mut self) -> &mut Object<Spec, Status> {
         self
+    }
+
+    fn defaults(
+        object: &str,
+        old: Option<&str>,
+        version: &str,
+        gates: &FeatureGates,
+    ) -> Result<Patch, Denial> {
+        defaulting::default(object, old, version, gates)
     }
 
     /// Names of Pods in `podsToDelete` stay.

@@ -13,11 +13,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use api::features::FeatureGates;
 use api::kinds::Object;
 use api::kinds::daemonset::{DaemonSet, Spec, Status};
 use api::kinds::shared::{Lifecycle, PodUpdatePolicy};
 
 use super::kind::{Bounds, Deed, End, Scene, Simulated, Violation, is_at, is_preparing_delete, is_serving};
+use kinds::daemonset::defaulting;
 use kinds::daemonset::fit::{Fit, Requirements};
 use kinds::daemonset::settings::Settings;
 use kinds::workload::action::{Action, DeleteReason, WriteReason};
@@ -25,6 +27,8 @@ use kinds::workload::plan::Plan;
 use pod::inplace::in_grace;
 use pod::node_fit::Nodes;
 use pod::observed::ObservedPod;
+use values::json_patch::Patch;
+use values::verdict::Denial;
 
 /// What users do to a DaemonSet, beside giving it another spec: nothing.
 #[derive(Clone, Debug)]
@@ -41,6 +45,15 @@ impl Simulated for DaemonSet {
 
     fn object_mut(&mut self) -> &mut Object<Spec, Status> {
         self
+    }
+
+    fn defaults(
+        object: &str,
+        old: Option<&str>,
+        version: &str,
+        _gates: &FeatureGates,
+    ) -> Result<Patch, Denial> {
+        defaulting::default(object, old, version)
     }
 
     fn edit(&mut self, edit: &Edit, _pods: &[Arc<ObservedPod>]) -> Option<String> {

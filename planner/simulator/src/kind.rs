@@ -3,6 +3,7 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
+use api::features::FeatureGates;
 use api::kinds::Object;
 use api::kinds::shared::{Lifecycle, PodUpdatePolicy};
 use serde::Serialize;
@@ -12,6 +13,8 @@ use kinds::workload::kind::Workload;
 use kinds::workload::plan::Plan;
 use pod::node_fit::Nodes;
 use pod::observed::ObservedPod;
+use values::json_patch::Patch;
+use values::verdict::Denial;
 
 mod scene;
 
@@ -41,6 +44,17 @@ pub trait Simulated: Workload {
 
     /// The object by its parts, to be changed.
     fn object_mut(&mut self) -> &mut Object<Self::Spec, Self::Status>;
+
+    /// What admission adds to `object`, written in this version of the API. `old` is what is stored, in the same version.
+    ///
+    /// # Errors
+    /// It is no object of this kind.
+    fn defaults(
+        object: &str,
+        old: Option<&str>,
+        version: &str,
+        gates: &FeatureGates,
+    ) -> Result<Patch, Denial>;
 
     /// A user changes the spec to this one; what an [`edit`](Self::edit) named in it stays.
     fn amend(&mut self, spec: Self::Spec) {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use api::group_and_version;
 use api::kinds::batchrelease::{self, BatchRelease};
 use api::kinds::rollout::{self, Phase, Rollout, StepState};
 use kinds::workload::revision::StoredRevision;
@@ -241,7 +242,8 @@ impl<W: Simulated> Cluster<'_, W> {
         match write {
             Write::Patch { name, patch, .. } if name.kind == "Pod" => self.label(&name, &patch),
             Write::Patch { name, patch, .. } if is_workload => {
-                let patched = merged(&converted(self.shown(), &name.api_version), &patch);
+                let before = converted(self.shown(), &name.api_version);
+                let patched = self.completed(merged(&before, &patch), &before, &name);
                 let patched = converted(patched, W::API_VERSION);
                 let goes_back = patch.pointer("/spec/template").is_some();
                 let held = goes_back.then(|| self.reviewed(&patched)).flatten();
@@ -273,6 +275,15 @@ impl<W: Simulated> Cluster<'_, W> {
                 self.collect(&name);
             }
         }
+    }
+
+    /// A write of the workload with what admission adds to it.
+    fn completed(&self, object: Value, before: &Value, name: &ObjectName) -> Value {
+        let (text, before) = (object.to_string(), before.to_string());
+        let version = group_and_version(&name.api_version).1;
+        let defaults = W::defaults(&text, Some(&before), version, &self.settings.gates).ok();
+        let completed = defaults.and_then(|defaults| json_patch::apply(&text, &defaults).ok());
+        completed.and_then(|completed| serde_json::from_str(&completed).ok()).unwrap_or(object)
     }
 
     /// Removes an object that is to be deleted and that no finalizer holds.

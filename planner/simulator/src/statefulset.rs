@@ -20,12 +20,15 @@ use api::kinds::statefulset::{Spec, StatefulSet, Status};
 use api::labels::{LIFECYCLE_STATE, SPECIFIED_DELETE};
 
 use super::kind::{Bounds, Deed, End, Scene, Simulated, Violation, is_at, is_ready};
+use kinds::statefulset::defaulting;
 use kinds::statefulset::identity::ordinal_of;
 use kinds::statefulset::settings::Settings;
 use kinds::workload::action::{Action, ClaimReason, DeleteReason, WriteReason};
 use kinds::workload::plan::Plan;
 use pod::node_fit::Nodes;
 use pod::observed::ObservedPod;
+use values::json_patch::Patch;
+use values::verdict::Denial;
 
 /// What users do to a StatefulSet, beside giving it another spec.
 #[derive(Clone, Debug)]
@@ -45,6 +48,15 @@ impl Simulated for StatefulSet {
 
     fn object_mut(&mut self) -> &mut Object<Spec, Status> {
         self
+    }
+
+    fn defaults(
+        object: &str,
+        old: Option<&str>,
+        version: &str,
+        gates: &FeatureGates,
+    ) -> Result<Patch, Denial> {
+        defaulting::default(object, old, version, gates)
     }
 
     /// Reserved ordinals stay.

@@ -62,3 +62,33 @@ async fn a_daemonset_is_released_by_deletions_of_its_pods() {
     let left: Vec<&String> = annotations.keys().filter(|key| key.contains("rollouts.kruise.io")).collect();
     assert!(left.is_empty(), "{left:?}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn blue_green_of_a_cloneset_grows_with_its_steps() {
+    let strategy = json!({"blueGreen": {"steps": steps(&[json!("50%"), json!("100%")])}});
+    let settings = json!({"type": "ReCreate", "maxSurge": 0, "maxUnavailable": 1, "partition": 0});
+    let set = |shop: &Shop| {
+        web(shop, "apps.kruise.io/v1alpha1", "CloneSet")
+            .replicas(4)
+            .with("/spec/updateStrategy", settings.clone())
+    };
+    let release = Release::open("ro-blue-cloneset", set, strategy).await;
+    let before = release.workload().await["spec"].clone();
+    release.roll(NEW).await;
+    for (step, new) in [(1, 2), (2, 4)] {
+        release.paused(step).await;
+        assert_eq!(
+            (release.fleet.pods().await.len(), release.new_pods().await),
+            (4 + new, new),
+            "step {step}"
+        );
+        release.approve().await;
+    }
+    release.over("True").await;
+    release.settled(NEW).await;
+    let after = release.workload().await["spec"].clone();
+    assert_eq!(
+        (&after["updateStrategy"], &after["minReadySeconds"]),
+        (&before["updateStrategy"], &before["minReadySeconds"])
+    );
+}

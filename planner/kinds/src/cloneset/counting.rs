@@ -194,7 +194,16 @@ impl Question {
         // deleted too.
         let leaving_broken = new.specified_unavailable + old.specified_unavailable;
         let pods = old.count + new.count;
-        let (surge, surge_old) = self.surge(unavailable, new.specified, specified, (old_diff, new_diff));
+        let ready = max_unavailable + pods - replicas - unavailable - leaving_broken;
+        // The side that is being left is the one that has the larger surplus. Named Pods are in it: those that are
+        // recreated there are named. Without a partition no Pod returns; where it keeps all Pods, all new ones do.
+        let goes_back = self.rollback && partition > 0 && (new_all > old_all || partition >= replicas);
+        let (left, target) = if goes_back { (new, old) } else { (old, new) };
+        let proven = ready + left.waiting;
+        let surplus = (pods - replicas).max(0);
+        let held = (surplus - proven).clamp(0, surplus);
+        let (surge, surge_old) =
+            self.surge(held, unavailable, new.specified, specified, (old_diff, new_diff));
 
         let (mut total, mut total_old) = (pods, old.count);
         if self.exclude_preparing_delete {
@@ -217,12 +226,6 @@ impl Question {
             _ => 0,
         };
         let deletes = specified > 0 || down > 0;
-        let ready = max_unavailable + pods - replicas - unavailable - leaving_broken;
-        // The side that is being left is the one that has the larger surplus. Named Pods are in it: those that are
-        // recreated there are named. Without a partition no Pod returns; where it keeps all Pods, all new ones do.
-        let goes_back = self.rollback && partition > 0 && (new_all > old_all || partition >= replicas);
-        let (left, target) = if goes_back { (new, old) } else { (old, new) };
-        let proven = ready + left.waiting;
         let limit = |number: i64| if deletes { number.max(0) } else { 0 };
         Difference {
             surge,
@@ -242,9 +245,11 @@ impl Question {
     }
 
     /// Pods wanted beyond `replicas`, and how many of them at older revisions: as many as are to be
-    /// replaced, by a deletion that the budget does not bear, or by an update.
+    /// replaced, by a deletion that the budget does not bear, or by an update. An update also keeps `held`, the Pods
+    /// that are there beyond `replicas` in place of unavailable ones.
     fn surge(
         &self,
+        held: i64,
         unavailable: i64,
         specified_new: i64,
         specified: i64,
@@ -258,7 +263,7 @@ impl Question {
         let for_scale_old = (for_scale - specified_new).max(0);
         let (mut for_update, mut for_update_old) = (0, 0);
         if old_diff.signum() * new_diff.signum() == -1 {
-            for_update = old_diff.abs().min(new_diff.abs());
+            for_update = held + old_diff.abs().min(new_diff.abs());
             let goes_back = if old_diff.abs() <= new_diff.abs() { old_diff < 0 } else { new_diff > 0 };
             for_update_old = if goes_back { for_update } else { 0 };
         }

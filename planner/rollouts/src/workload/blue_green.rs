@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use values::percent::{Rounding, scaled};
 
 use super::batch::Batch;
+use super::partition::CLONE_SET_PARTITION;
 use super::task::{End, Task};
 use super::{Workload, WorkloadKind, autoscaler};
 use crate::deployment::replica_sets;
@@ -55,7 +56,6 @@ const NEWER_CLONE_SET: Fields = Fields {
     paused: &["spec", "updateStrategy", "rollingUpdate", "paused"],
 };
 
-const CLONE_SET_PARTITION: [&str; 3] = ["spec", "updateStrategy", "partition"];
 /// Where the surge that the release allows is saved, beside the settings before it.
 const HELD_SURGE: [&str; 1] = ["heldSurge"];
 
@@ -158,7 +158,7 @@ pub(super) fn open(task: &mut Task<'_>, batch: &Batch<'_>) {
     }
     task.draft.resume(fields.paused);
     if task.workload.kind == WorkloadKind::CloneSet {
-        task.draft.set(&CLONE_SET_PARTITION, Value::Null);
+        task.draft.open_partition(&CLONE_SET_PARTITION);
     }
 }
 
@@ -173,7 +173,7 @@ pub(super) fn end(task: &mut Task<'_>, end: End) -> Result<Option<String>, Unrea
     task.draft.resume(fields.paused);
     task.draft.remove_label(STABLE_REVISION);
     if workload.kind == WorkloadKind::CloneSet {
-        task.draft.set(&CLONE_SET_PARTITION, Value::Null);
+        task.draft.open_partition(&CLONE_SET_PARTITION);
     }
     let Workload { replicas, updated_replicas, updated_ready_replicas, .. } = *workload;
     let is_rolled = updated_replicas >= replicas

@@ -17,7 +17,7 @@ use crate::object::Object as _;
 
 /// The partition that keeps all Pods old, however many there will be: the most ordinals that a StatefulSet has had.
 pub(crate) const ALL_PODS: i32 = 32_767;
-const CLONE_SET_PARTITION: [&str; 3] = ["spec", "updateStrategy", "partition"];
+pub(super) const CLONE_SET_PARTITION: [&str; 3] = ["spec", "updateStrategy", "partition"];
 const CLONE_SET_PAUSED: [&str; 3] = ["spec", "updateStrategy", "paused"];
 const PARTITION: [&str; 4] = ["spec", "updateStrategy", "rollingUpdate", "partition"];
 const PAUSED: [&str; 4] = ["spec", "updateStrategy", "rollingUpdate", "paused"];
@@ -158,11 +158,11 @@ pub(super) fn end(task: &mut Task<'_>, end: End) {
             }
         }
         (WorkloadKind::CloneSet, End::HandBack) => {
-            draft.set(&CLONE_SET_PARTITION, Value::Null);
+            draft.open_partition(&CLONE_SET_PARTITION);
             draft.resume(&CLONE_SET_PAUSED);
         }
         (_, End::HandBack) => {
-            draft.set(&PARTITION, Value::Null);
+            draft.open_partition(&PARTITION);
             draft.resume(&PAUSED);
             draft.remove_annotation(DAEMONSET_REVISION);
         }

@@ -1,5 +1,6 @@
 //! A Rollout leads the workload.
 
+use api::kinds::shared::PodUpdatePolicy;
 use serde_json::{Value, json};
 
 use super::scenarios::{cluster, set};
@@ -139,6 +140,32 @@ fn a_service_that_is_missing_is_named() {
     cluster.add(0, applied(&cluster, "app:v2"));
     let Rest::Unfinished(reasons) = cluster.settle_down(LIMIT) else { panic!("there is no Service") };
     assert!(reasons.iter().any(|reason| reason.contains("Service web")), "{reasons:#?}");
+}
+
+#[test]
+fn blue_green_keeps_the_old_pods_until_its_last_step_is_over() {
+    let mut rollout = rollout();
+    let steps = json!([{"replicas": "50%", "pause": {"duration": 1}}, {"replicas": "100%"}]);
+    rollout["spec"]["strategy"] = json!({"blueGreen": {"steps": steps}});
+    let mut workload = set(5, "app:v1");
+    workload.spec.update_strategy.rolling_update.pod_update_policy = Some(PodUpdatePolicy::ReCreate);
+    let mut cluster = cluster(workload);
+    cluster.release_by(rollout, Vec::new(), Some(60_000));
+    assert_eq!(cluster.settle_down(LIMIT), Rest::Converged);
+    let (told, before) = (cluster.timeline().entries.len(), cluster.workload().spec.clone());
+    cluster.add(0, applied(&cluster, "app:v2"));
+    assert_eq!(cluster.settle_down(LIMIT), Rest::Converged);
+    assert_eq!(cluster.rollout().unwrap()["status"]["phase"], "Healthy");
+    let entries = &cluster.timeline().entries[told..];
+    let paused = |entry: &&timeline::Entry| entry.text.ends_with(": StepPaused");
+    let paused: Vec<(i64, i64)> =
+        entries.iter().filter(paused).map(|entry| (entry.counts.old, entry.counts.new)).collect();
+    assert_eq!(paused, [(5, 3), (5, 5)], "the second step waits for an approval");
+    let counts = cluster.counts();
+    assert_eq!((counts.old, counts.new, counts.available), (0, 5, 5));
+    let mut after = cluster.workload().spec.clone();
+    after.template = before.template.clone();
+    assert_eq!(after, before, "the settings are as before");
 }
 
 #[test]

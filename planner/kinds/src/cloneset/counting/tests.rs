@@ -125,25 +125,42 @@ fn first_steps_of_a_rollout() {
             "{unavailable} {surge}"
         );
     }
-    // Three surge Pods exist: the gap is 2, so one old Pod is too many, and may go only once the new
-    // ones are available.
+    // Three surge Pods exist: the gap is 2, so one old Pod is too many once the new ones are available.
     let waiting = answer(&spec(5, "0", "0", "3", ""), false, "5o 3n'");
-    assert_eq!((waiting.surge, waiting.down, waiting.down_old, waiting.ready_limit), (2, 1, 5, 0));
+    assert_eq!((waiting.surge, waiting.up, waiting.down), (3, 0, 0));
     let available = answer(&spec(5, "0", "0", "3", ""), false, "5o 3n");
     assert_eq!((available.down, available.ready_limit), (1, 3));
     assert_eq!(answer(&spec(5, "0", "0", "3", ""), false, "4o 3n").update, 2);
+}
+
+/// New Pods of a blue-green release are never available before its end: each larger `maxSurge` brings more of them.
+#[test]
+fn more_surge_brings_more_pods_beside_new_ones_that_are_not_available() {
+    for (surge, pods, expected) in [
+        ("1", "5o", (1, 1, 0)),
+        ("3", "5o 1n~", (3, 2, 0)),
+        ("5", "5o 3n~", (5, 2, 0)),
+        ("5", "5o 5n~", (0, 0, 5)),
+        // What was there may go where it is not needed: old Pods when new ones are available, broken ones at once.
+        ("5", "5o 3n", (2, 0, 1)),
+        ("5", "5o 1n 2n'", (4, 1, 0)),
+        ("3", "5o 5n'", (0, 0, 5)),
+    ] {
+        let found = answer(&spec(5, "0", "0", surge, ""), false, pods);
+        assert_eq!((found.surge, found.up, found.down), expected, "{surge} {pods}");
+    }
 }
 
 /// A longer `minReadySeconds` makes no Pod broken, and no new Pod good enough for an old one to go.
 #[test]
 fn pods_that_serve_at_an_older_revision_may_go_only_beside_proven_ones() {
     for (replicas, unavailable, surge, pods, expected) in [
-        (5, "0", "3", "5o~ 3n~", (1, 0, 0, 3)),
+        (5, "0", "3", "5o~ 3n~", (0, 0, 0, 0)),
         (5, "0", "5", "5o~ 5n~", (5, 0, 0, 5)),
-        (5, "1", "3", "5o~ 3n~", (1, 0, 1, 4)),
+        (5, "1", "5", "5o~ 5n~", (5, 0, 1, 6)),
         (3, "0", "3", "5o~ 5n~", (7, 0, 2, 7)),
         (3, "1", "0", "5n~", (2, 0, 0, 3)),
-        (5, "0", "3", "5o 3n~", (1, 0, 0, 3)),
+        (5, "0", "3", "5o 5n~", (5, 0, 0, 5)),
         (5, "0", "3", "5o~ 3n", (1, 0, 3, 3)),
     ] {
         let found = answer(&spec(replicas, "0", unavailable, surge, ""), false, pods);
@@ -156,9 +173,9 @@ fn pods_that_serve_at_an_older_revision_may_go_only_beside_proven_ones() {
 #[test]
 fn pods_that_go_back_may_go_only_beside_proven_ones() {
     for (replicas, partition, unavailable, surge, pods, expected) in [
-        (5, "5", "0", "3", "5n~ 3o~", (1, 1, 0, 0, 3)),
+        (5, "5", "0", "3", "5n~ 3o~", (0, 0, 0, 0, 0)),
         (5, "5", "0", "5", "5n~ 5o~", (5, 5, 0, 0, 5)),
-        (5, "5", "1", "3", "5n~ 3o~", (1, 1, 0, 1, 4)),
+        (5, "5", "1", "5", "5n~ 5o~", (5, 5, 0, 1, 6)),
         (5, "3", "0", "3", "5n~ 3o~", (3, 3, 0, 0, 3)),
         (5, "3", "0", "3", "5n~ 3o", (3, 3, 0, 3, 3)),
         (5, "3", "0", "1", "4n~ n*~ o~", (0, 0, 0, 0, 1)),
@@ -177,7 +194,7 @@ fn pods_that_go_back_may_go_only_beside_proven_ones() {
         assert!(found.goes_back && found.is_left(false) && !found.is_left(true), "{pods}");
     }
     let found = answer(&spec(5, "5", "0", "3", ""), true, "5n~ 3o~");
-    assert_eq!((found.surge, found.surge_old, found.update, found.update_limit), (2, 2, -2, 3));
+    assert_eq!((found.surge, found.surge_old, found.update, found.update_limit), (3, 3, -2, 3));
     // What is updated to the update revision leaves the older ones, gate or not, and so does what is at rest. Without a
     // partition nothing returns, whichever side has more Pods than it needs.
     for (partition, pods) in [("0", "5o~ 3n~"), ("3", "3o~ 2n~"), ("0", "2o~ 8n~")] {
