@@ -1,7 +1,10 @@
 //! A Rollout leads the workload.
 
+use api::features::FeatureGates;
 use api::kinds::shared::PodUpdatePolicy;
+use kinds::workload::kind::Workload;
 use serde_json::{Value, json};
+use values::json_patch;
 
 use super::scenarios::{cluster, set};
 use super::*;
@@ -21,12 +24,21 @@ fn rollout() -> Value {
     })
 }
 
+/// Five Pods with this image, as admission completes them.
+fn five(image: &str) -> CloneSet {
+    let mut object = serde_json::to_value(set(5, image)).unwrap();
+    (object["apiVersion"], object["kind"]) = (CloneSet::API_VERSION.into(), CloneSet::KIND.into());
+    let text = object.to_string();
+    let defaults = CloneSet::defaults(&text, None, "v1beta1", &FeatureGates::default()).unwrap();
+    serde_json::from_str(&json_patch::apply(&text, &defaults).unwrap()).unwrap()
+}
+
 fn released(
     rollout: Value,
     objects: Vec<Value>,
     approval: Option<Milliseconds>,
 ) -> Cluster<'static, CloneSet> {
-    let mut cluster = cluster(set(5, "app:v1"));
+    let mut cluster = cluster(five("app:v1"));
     cluster.release_by(rollout, objects, approval);
     assert_eq!(cluster.settle_down(LIMIT), Rest::Converged);
     cluster
@@ -35,7 +47,7 @@ fn released(
 /// A user gives the workload another image, and leaves all else as it is.
 fn applied(cluster: &Cluster<'_, CloneSet>, image: &str) -> Step<CloneSet> {
     let mut workload = cluster.workload().clone();
-    workload.spec.template = set(5, image).spec.template;
+    workload.spec.template = five(image).spec.template;
     Step::Update(Box::new(workload))
 }
 
@@ -147,7 +159,7 @@ fn blue_green_keeps_the_old_pods_until_its_last_step_is_over() {
     let mut rollout = rollout();
     let steps = json!([{"replicas": "50%", "pause": {"duration": 1}}, {"replicas": "100%"}]);
     rollout["spec"]["strategy"] = json!({"blueGreen": {"steps": steps}});
-    let mut workload = set(5, "app:v1");
+    let mut workload = five("app:v1");
     workload.spec.update_strategy.rolling_update.pod_update_policy = Some(PodUpdatePolicy::ReCreate);
     let mut cluster = cluster(workload);
     cluster.release_by(rollout, Vec::new(), Some(60_000));
