@@ -3,18 +3,18 @@
 
 use std::path::Path;
 use std::process::Stdio;
+use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use kit::builders::{object, pod};
 use kit::fake_nodes::reported;
 use kit::fake_runtime::{FakeRuntime, Pull};
-use kit::{ApiServer, wait_for};
+use kit::{ApiServer, Shared, wait_for};
 use kube::Client;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::process::Command;
-use tokio::sync::OnceCell;
 
 use crate::product::{self, NAMESPACE, Options, Product};
 use crate::support::{Site, Stored, call, direct_with, in_use, message};
@@ -25,13 +25,12 @@ const EVENTS: &str = "/apis/events.k8s.io/v1/namespaces/default/events";
 const META: &str = "apps.kruise.io/runtime-containers-meta";
 
 /// The API server with what the chart installs, and the program, which is called by its address.
-async fn site() -> &'static Site {
-    static SITE: OnceCell<Site> = OnceCell::const_new();
-    SITE.get_or_init(async || {
+async fn site() -> Arc<Site> {
+    static SITE: Shared<Site> = Shared::new();
+    SITE.get(async || {
         let server = ApiServer::start(kit::Options::default()).await;
         let manifests = product::run(&["manifests", "--crds"]).await.success();
-        server.kubectl_with_input(["apply", "--server-side", "-f", "-"], &manifests).await.success();
-        server.wait_established().await;
+        server.apply_yaml(&manifests).await;
         let options = Options::default().environment("WEBHOOK_HOST", "127.0.0.1").argument("--webhooks-only");
         let mut product = Product::start(&server, options).await;
         product.wait_ready().await;

@@ -8,14 +8,14 @@ mod nodes;
 mod page;
 mod secrets;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use jiff::{SignedDuration, Timestamp};
 use kit::builders::{Object, object};
-use kit::{ApiServer, wait_for};
+use kit::{ApiServer, Shared, wait_for};
 use kube::Client;
 use serde_json::{Value, json};
-use tokio::sync::OnceCell;
 
 use crate::product::{self, Product};
 use crate::support::agents::Agents;
@@ -31,10 +31,10 @@ struct Place {
 }
 
 /// The API server with the program on it, once it reviews ImagePullJobs, and with agents.
-async fn place() -> &'static Place {
-    static PLACE: OnceCell<Place> = OnceCell::const_new();
+async fn place() -> Arc<Place> {
+    static PLACE: Shared<Place> = Shared::new();
     PLACE
-        .get_or_init(async || {
+        .get(async || {
             let server = ApiServer::start(kit::Options::default()).await;
             product::install(&server).await;
             let client = server.client();

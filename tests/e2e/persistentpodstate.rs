@@ -10,9 +10,9 @@ mod steering;
 use kit::builders::{Object, object, pod, workload};
 use kit::fake_nodes::{self, FakeNodes};
 use kit::objects::is_ready;
-use kit::{ApiServer, scheduling, wait_for};
+use kit::{ApiServer, Shared, scheduling, wait_for};
 use serde_json::{Value, json};
-use tokio::sync::OnceCell;
+use std::sync::Arc;
 
 use crate::product::{self, NAMESPACE, Product};
 use crate::support::{Shop, Stored, call, create, direct_of, in_use, message, patched, pod_review, review};
@@ -34,9 +34,9 @@ struct Site {
     product: Product,
 }
 
-async fn site() -> &'static Site {
-    static SITE: OnceCell<Site> = OnceCell::const_new();
-    SITE.get_or_init(async || {
+async fn site() -> Arc<Site> {
+    static SITE: Shared<Site> = Shared::new();
+    SITE.get(async || {
         let options = kit::Options::default().with_controller_manager().with_scheduler();
         let server = ApiServer::start(options).await;
         product::install(&server).await;
@@ -151,7 +151,8 @@ impl Field {
 
     /// Waits until admission leads a new Pod of this name to where the last one ran.
     async fn known(&self, owner: &Stored, name: &str) {
-        let Site { server, product } = site().await;
+        let site = site().await;
+        let Site { server, product } = &*site;
         let program = direct_of(server, product.port).await;
         let pod = self.pod_of(&owner.object, name).build();
         wait_for(&format!("{name} to be led back"), async || {

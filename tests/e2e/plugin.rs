@@ -1,9 +1,9 @@
 //! `kubectl kruise`, through the real kubectl (docs/behaviour/kubectl-kruise.md).
 
 use kit::builders::{Object, workload};
-use kit::{ApiServer, Output, fake_nodes, wait_for};
+use kit::{ApiServer, Output, Shared, fake_nodes, wait_for};
 use serde_json::{Value, json};
-use tokio::sync::OnceCell;
+use std::sync::Arc;
 
 use crate::docs::Terminal;
 use crate::support::fleet::{Fleet, OLD};
@@ -16,10 +16,10 @@ mod rollouts;
 mod written;
 
 /// An API server that knows the kinds of workloads, and Rollouts, on which nobody but the plugin writes.
-async fn undisturbed() -> &'static ApiServer {
-    static SERVER: OnceCell<ApiServer> = OnceCell::const_new();
+async fn undisturbed() -> Arc<ApiServer> {
+    static SERVER: Shared<ApiServer> = Shared::new();
     SERVER
-        .get_or_init(async || {
+        .get(async || {
             let server = ApiServer::start(kit::Options::default()).await;
             releases::install(&server, &["clonesets", "statefulsets", "daemonsets"]).await;
             rollouts::define_rollouts(&server).await;

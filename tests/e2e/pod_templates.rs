@@ -203,8 +203,7 @@ async fn without_the_right_to_try_a_write_passes_with_a_warning() {
     let right = "- apiGroups: [\"\"]\n  resources: [podtemplates]\n  verbs: [create]\n";
     assert!(manifests.contains(right));
     let manifests = manifests.replace(right, "");
-    server.kubectl_with_input(["apply", "--server-side", "-f", "-"], &manifests).await.success();
-    server.wait_established().await;
+    server.apply_yaml(&manifests).await;
     let user = format!("system:serviceaccount:{NAMESPACE}:kruise-manager");
     let options = Options::default().user(&user).environment("WEBHOOK_HOST", "127.0.0.1");
     let mut product = Product::start(&server, options.argument("--webhooks-only")).await;

@@ -7,13 +7,13 @@ mod parallel;
 mod pods;
 mod workloads;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::join_all;
 use kit::builders::{Object, deployment, object, workload};
-use kit::{ApiServer, wait_for, wait_within};
+use kit::{ApiServer, Shared, wait_for, wait_within};
 use serde_json::{Value, json};
-use tokio::sync::OnceCell;
 
 use crate::product::{self, Product};
 use crate::support::{Shop, Site, Stored, call, in_conflict, in_use};
@@ -25,12 +25,10 @@ const DELETION: &str = "vpod.kb.io";
 const EVICTION: &str = "vpodeviction.kb.io";
 
 /// An API server with the controllers of Kubernetes, on which budgets protect Pods from everything.
-pub async fn guarded() -> &'static Site {
-    static SITE: OnceCell<Site> = OnceCell::const_new();
-    SITE.get_or_init(async || {
-        open(ApiServer::start(kit::Options::default().with_controller_manager()).await).await
-    })
-    .await
+pub async fn guarded() -> Arc<Site> {
+    static SITE: Shared<Site> = Shared::new();
+    SITE.get(async || open(ApiServer::start(kit::Options::default().with_controller_manager()).await).await)
+        .await
 }
 
 /// The program on an API server, once it is asked about all that takes units.

@@ -10,10 +10,10 @@ mod results;
 
 use kit::builders::{Object, object};
 use kit::objects::condition;
-use kit::{ApiServer, wait_for};
+use kit::{ApiServer, Shared, wait_for};
 use kube::Client;
 use serde_json::{Value, json};
-use tokio::sync::OnceCell;
+use std::sync::Arc;
 
 use crate::product::{self, Product};
 use crate::support::{self, Shop, Stored, call, create, in_use};
@@ -24,10 +24,10 @@ const ALPHA: &str = "apps.kruise.io/v1alpha1";
 pub const GATES: &str = "EnhancedLivenessProbe=true,EnablePodProbeMarkerOnServerless=true";
 
 /// The API server with the program on it, once it reviews PodProbeMarkers.
-pub async fn place() -> &'static support::Site {
-    static PLACE: OnceCell<support::Site> = OnceCell::const_new();
+pub async fn place() -> Arc<support::Site> {
+    static PLACE: Shared<support::Site> = Shared::new();
     PLACE
-        .get_or_init(async || {
+        .get(async || {
             let server = ApiServer::start(kit::Options::default()).await;
             product::install(&server).await;
             let product = Product::serve(&server, product::Options::default().gates(GATES)).await;

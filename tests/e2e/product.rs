@@ -6,6 +6,7 @@ use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
 use kit::{ApiServer, DEADLINE, Output, wait_within};
+use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::process::{Child, Command};
 use tokio::sync::OnceCell;
@@ -135,13 +136,17 @@ impl Drop for Watchdog {
 
 /// Applies the CRDs and the install namespace, and waits until the kinds can be used.
 pub async fn install(server: &ApiServer) {
+    install_with(server, |_| ()).await;
+}
+
+/// [`install`], with a change of each CRD.
+pub async fn install_with(server: &ApiServer, change: impl Fn(&mut Value)) {
     let crds = run(&["crds"]).await.success();
-    server.kubectl_with_input(["apply", "--server-side", "-f", "-"], &crds).await.success();
-    server.wait_established().await;
-    let namespace = format!(
-        "apiVersion: v1\nkind: Namespace\nmetadata: {{name: {NAMESPACE}, labels: {{control-plane: openkruise}}}}\n"
-    );
-    server.kubectl_with_input(["apply", "-f", "-"], &namespace).await.success();
+    let mut objects: Vec<Value> = serde_saphyr::from_multiple(&crds).unwrap();
+    objects.iter_mut().for_each(change);
+    objects.push(json!({"apiVersion": "v1", "kind": "Namespace",
+        "metadata": {"name": NAMESPACE, "labels": {"control-plane": "openkruise"}}}));
+    server.apply(&objects).await;
 }
 
 /// One replica on the API server that all tests of this process share, reached through its Service.

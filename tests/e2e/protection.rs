@@ -8,10 +8,10 @@ mod namespaces;
 mod workloads;
 
 use kit::builders::{Object, deployment, object};
-use kit::{ApiServer, Options, wait_for};
+use kit::{ApiServer, Options, Shared, wait_for};
 use kube::Client;
 use serde_json::{Value, json};
-use tokio::sync::OnceCell;
+use std::sync::Arc;
 
 use crate::product::{self, Product};
 use crate::support::{Site, Stored, call, denied, in_use};
@@ -22,9 +22,9 @@ const CASCADING: &str =
     "forbidden by ResourcesProtectionDeletion for policy.kruise.io/delete-protection=Cascading";
 
 /// An API server with a controller manager, and the program on it.
-async fn site() -> &'static Site {
-    static SITE: OnceCell<Site> = OnceCell::const_new();
-    SITE.get_or_init(async || {
+async fn site() -> Arc<Site> {
+    static SITE: Shared<Site> = Shared::new();
+    SITE.get(async || {
         let server = ApiServer::start(Options::default().with_controller_manager()).await;
         product::install(&server).await;
         let product = Product::serve(&server, product::Options::default()).await;

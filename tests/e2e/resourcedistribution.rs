@@ -1,13 +1,13 @@
 //! ResourceDistributions on one API server of their own, since the gate is off by default
 //! (docs/behaviour/resourcedistribution.md#acceptance-scenarios).
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use kit::builders::{Object, config_map, object};
-use kit::{ApiServer, wait_for};
+use kit::{ApiServer, Shared, wait_for};
 use kube::Client;
 use serde_json::{Value, json};
-use tokio::sync::OnceCell;
 
 use crate::product::{self, Product};
 use crate::support::{Site, Stored, call, create, in_use, message};
@@ -23,9 +23,9 @@ const HASH: &str = "kruise.io/resourcedistribution.resource.hashcode";
 const FROM: &str = "kruise.io/resourcedistribution.resource.from";
 
 /// The API server with the program on it, once it reviews ResourceDistributions.
-async fn site() -> &'static Site {
-    static SITE: OnceCell<Site> = OnceCell::const_new();
-    SITE.get_or_init(async || {
+async fn site() -> Arc<Site> {
+    static SITE: Shared<Site> = Shared::new();
+    SITE.get(async || {
         let server = ApiServer::start(kit::Options::default().with_controller_manager()).await;
         product::install(&server).await;
         let options = product::Options::default().gates("ResourceDistributionGate=true");

@@ -12,9 +12,9 @@ mod versions;
 use kit::builders::{Object, object, workload};
 use kit::fake_nodes;
 use kit::objects::condition;
-use kit::{ApiServer, wait_for};
+use kit::{ApiServer, Shared, wait_for};
 use serde_json::{Value, json};
-use tokio::sync::OnceCell;
+use std::sync::Arc;
 
 use crate::chart;
 use crate::product::{self, Product};
@@ -30,9 +30,9 @@ const IN_PROGRESSING: &str = "rollouts.kruise.io/in-progressing";
 const GATES: &str = "Rollouts=true,RolloutHistory=true";
 
 /// An API server for all tests of Rollouts.
-pub async fn site() -> &'static Site {
-    static SITE: OnceCell<Site> = OnceCell::const_new();
-    SITE.get_or_init(async || open(kit::Options::default().with_controller_manager()).await).await
+pub async fn site() -> Arc<Site> {
+    static SITE: Shared<Site> = Shared::new();
+    SITE.get(async || open(kit::Options::default().with_controller_manager()).await).await
 }
 
 /// An API server with the program on it, once it holds workloads of Rollouts back.
@@ -78,8 +78,7 @@ async fn define(server: &ApiServer) {
     let rights = installed.filter(|object| rights.contains(&object["kind"].as_str().unwrap()));
     let rights: Vec<String> = rights.map(|object| object.to_string()).collect();
     let all = [&[own], &foreign[..], &rights[..]].concat().join("\n---\n");
-    server.kubectl_with_input(["apply", "--server-side", "-f", "-"], &all).await.success();
-    server.wait_established().await;
+    server.apply_yaml(&all).await;
 }
 
 /// A kind whose objects may have any fields.

@@ -256,8 +256,7 @@ async fn define(server: &ApiServer, program: &Path) {
     let definitions = product::run_of(program, &["crds"]).await.success();
     // Earlier programs print the path of the conversion, which the running program sets.
     let definitions = definitions.replace("          path: /convert\n", "");
-    server.kubectl_with_input(["apply", "--server-side", "-f", "-"], &definitions).await.success();
-    server.wait_established().await;
+    server.apply_yaml(&definitions).await;
 }
 
 /// Creates a Pod, which gets its sidecar, and deletes it, on and on.

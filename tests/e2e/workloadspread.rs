@@ -13,14 +13,14 @@ mod restart;
 mod scaling;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use kit::builders::{Object, object, pod, workload};
 use kit::fake_nodes::{self, FakeNodes};
 use kit::objects::is_ready;
-use kit::{ApiServer, wait_for};
+use kit::{ApiServer, Shared, wait_for};
 use kube::Client;
 use serde_json::{Value, json};
-use tokio::sync::OnceCell;
 
 use crate::product::{self, NAMESPACE, Product};
 use crate::support::{
@@ -41,9 +41,9 @@ struct Site {
     product: Product,
 }
 
-async fn site() -> &'static Site {
-    static SITE: OnceCell<Site> = OnceCell::const_new();
-    SITE.get_or_init(async || {
+async fn site() -> Arc<Site> {
+    static SITE: Shared<Site> = Shared::new();
+    SITE.get(async || {
         let options = kit::Options::default().with_controller_manager().with_scheduler();
         let server = ApiServer::start(options).await;
         product::install(&server).await;

@@ -146,9 +146,7 @@ async fn stored_versions(server: &ApiServer, plural: &str) -> Value {
 /// Definitions that store v1alpha1 and convert nothing, and an object of each.
 async fn older_release_with_objects(server: &ApiServer) -> String {
     let older: Vec<String> = two_versions().map(|definition| older(definition.yaml)).collect();
-    let apply = ["apply", "--server-side", "-f", "-"];
-    server.kubectl_with_input(apply, &older.join("\n---\n")).await.success();
-    server.wait_established().await;
+    server.apply_yaml(&older.join("\n---\n")).await;
     let namespace = server.namespace("older").await;
     for sample in samples(&namespace, "v1alpha1") {
         sample.create(&server.client()).await;

@@ -2,36 +2,31 @@
 
 use kit::ApiServer;
 use kit::builders::{deployment, object, workload};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::undisturbed;
 use crate::docs::Terminal;
 use crate::product;
-use crate::support::fleet::{NEW, OLD, name, uid};
+use crate::support::fleet::{NEW, OLD, uid};
 use crate::support::{Shop, Stored};
 
 /// Definitions that serve `v1beta1` of these kinds alone; of all others `v1alpha1`, where they have it.
 pub async fn install(server: &ApiServer, newer: &[&str]) {
-    product::install(server).await;
-    let list = server.kubectl(["get", "crds", "-o", "json"]).await.success();
-    let mut list: Value = serde_json::from_str(&list).unwrap();
-    for definition in list["items"].as_array_mut().unwrap() {
+    product::install_with(server, |definition| {
         let is_newer = newer.contains(&definition["spec"]["names"]["plural"].as_str().unwrap());
         let versions = definition["spec"]["versions"].as_array_mut().unwrap();
         let version = if is_newer { "v1beta1" } else { "v1alpha1" };
         if !versions.iter().any(|one| one["name"] == version) {
-            continue;
+            return;
         }
         for one in versions.iter_mut() {
             let is_meant = one["name"] == version;
             one["storage"] = is_meant.into();
             one["served"] = is_meant.into();
         }
-        let patch = json!({"spec": {"versions": definition["spec"]["versions"], "conversion": {"strategy": "None", "webhook": null}}});
-        let name = name(definition);
-        server.kubectl(["patch", "crd", &name, "--type=merge", "-p", &patch.to_string()]).await.success();
-    }
-    server.wait_established().await;
+        definition["spec"]["conversion"] = json!({"strategy": "None"});
+    })
+    .await;
 }
 
 /// Releases 1.6 to 1.8 of OpenKruise serve StatefulSets as `v1beta1`, and the other workloads as `v1alpha1`.
@@ -116,8 +111,8 @@ async fn older_releases_are_served_in_their_version() {
 #[tokio::test]
 async fn a_dry_run_and_a_skipped_rollback_write_nothing() {
     let server = undisturbed().await;
-    let shop = Shop::open_on(server, "undone").await;
-    let terminal = Terminal::open(server, &shop.namespace).await;
+    let shop = Shop::open_on(&server, "undone").await;
+    let terminal = Terminal::open(&server, &shop.namespace).await;
     for (kind, short) in [("CloneSet", "clone"), ("StatefulSet", "asts"), ("DaemonSet", "ads")] {
         let set = Stored::create(&shop.client, with_history(&shop, kind, short)).await;
         for (number, image) in (1..).zip(["nginx:1.24", OLD, NEW]) {

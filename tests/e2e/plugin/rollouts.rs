@@ -223,7 +223,7 @@ pub async fn define_rollouts(server: &ApiServer) {
 async fn steps_of_rollouts_are_approved_and_undone() {
     let server = undisturbed().await;
     let namespace = server.namespace("rollouts").await;
-    let terminal = Terminal::open(server, &namespace).await;
+    let terminal = Terminal::open(&server, &namespace).await;
     let steps = json!([{"replicas": "100%", "traffic": "0%"}, {"replicas": "100%", "traffic": "50%"}, {"replicas": "100%", "traffic": "100%"}]);
     let mut all = Vec::new();
     for (name, step) in [("one", 3), ("two", 1)] {
@@ -281,7 +281,7 @@ fn pod_of_step(namespace: &str, name: &str, number: &str) -> Object {
 async fn rollouts_are_described_and_take_their_deployment_back() {
     let server = undisturbed().await;
     let namespace = server.namespace("described").await;
-    let terminal = Terminal::open(server, &namespace).await;
+    let terminal = Terminal::open(&server, &namespace).await;
     let held = json!({"rollouts.kruise.io/in-progressing": "{}", "note": "new"});
     let deployed = deployment("web")
         .in_namespace(&namespace)

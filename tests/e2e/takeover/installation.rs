@@ -24,23 +24,13 @@ const OLD_PATHS: [(&str, &str, &str); 2] = [
 
 /// The definitions of releases that had `version` alone, which converted nothing.
 pub async fn install_old(server: &ApiServer, version: &str) {
-    let crds = product::run(&["crds"]).await.success();
-    let words = ["apply", "--dry-run=client", "--output=json", "--filename=-"];
-    let list = server.kubectl_with_input(words, &crds).await.success();
-    let mut list: Value = serde_json::from_str(&list).unwrap();
-    for definition in list["items"].as_array_mut().unwrap() {
+    product::install_with(server, |definition| {
         definition["metadata"]["annotations"] = Value::Null;
         let versions = definition["spec"]["versions"].as_array_mut().unwrap();
         versions.retain(|one| one["name"] == version);
         versions[0]["storage"] = true.into();
         definition["spec"]["conversion"] = json!({"strategy": "None"});
-    }
-    server.kubectl_with_input(["create", "--filename=-"], &list.to_string()).await.success();
-    server.wait_established().await;
-    Stored::create(
-        &server.client(),
-        object("v1", "Namespace", NAMESPACE).label("control-plane", "openkruise"),
-    )
+    })
     .await;
 }
 

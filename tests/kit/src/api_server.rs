@@ -10,11 +10,13 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
+use futures::{StreamExt as _, TryStreamExt as _};
 use k8s_openapi::api::core::v1::{Endpoints, Namespace, ServiceAccount};
 use k8s_openapi::api::discovery::v1::{Endpoint, EndpointSlice};
 use kube::api::{Api, ListParams, Patch, PatchParams, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config, ResourceExt};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use serde_json::json;
 use tokio::io::AsyncWriteExt;
 
@@ -22,7 +24,14 @@ use crate::supervisor::Process;
 use crate::{binaries, wait_for, wait_within};
 
 const ADMIN_TOKEN: &str = "kutter-admin";
+/// The certificate of an API server and its authority, in its directory.
+const CERTIFICATE: &str = "api-server.crt";
+const CERTIFICATE_KEY: &str = "api-server.key";
+/// The Service of the API server.
+const SERVICE: Ipv4Addr = Ipv4Addr::new(10, 202, 0, 1);
 const START_DEADLINE: Duration = Duration::from_secs(180);
+/// Objects that are applied side by side.
+const APPLIED_AT_ONCE: usize = 8;
 const COMMAND_DEADLINE: Duration = Duration::from_secs(300);
 
 /// What an [`ApiServer`] is started with. The default is etcd and kube-apiserver with RBAC.
@@ -145,22 +154,13 @@ impl ApiServer {
         crate::install_crypto_provider();
         let (address, port) = options.advertise.unwrap_or_else(|| (Ipv4Addr::LOCALHOST, free_port()));
         let kubeconfig = directory.join("kubeconfig");
-        write_credentials(directory);
-        fs::write(&kubeconfig, kubeconfig_text(address, port, None)).expect("the kubeconfig can be written");
+        write_credentials(directory, address);
+        fs::write(&kubeconfig, kubeconfig_text(address, port, &directory.join(CERTIFICATE)))
+            .expect("the kubeconfig can be written");
 
         let janitor = Process::janitor(directory);
         let etcd = start_etcd(directory);
         let mut api_server = start_api_server(directory, &options, port);
-        let certificate = directory.join("certificates/apiserver.crt");
-        // The key is written after the certificate: when it is there, the certificate is complete.
-        let key = directory.join("certificates/apiserver.key");
-        wait_within(START_DEADLINE, "the API server's certificate", async || {
-            api_server.assert_running();
-            fs::metadata(&key).map(drop)
-        })
-        .await;
-        fs::write(&kubeconfig, kubeconfig_text(address, port, Some(&certificate)))
-            .expect("the kubeconfig is ours");
         let config = read_config(&kubeconfig).await;
         wait_ready(&config, &mut api_server).await;
 
@@ -288,23 +288,48 @@ impl ApiServer {
         self.run("kubectl", arguments, input).await
     }
 
-    /// Waits until all kinds that CRDs define can be used. kubectl alone fails on a CRD that has no condition yet.
+    /// Applies objects as `kubectl apply --server-side` does, in a fraction of its time: Namespaces first, then all others
+    /// side by side. Waits until the kinds that they define can be used.
+    pub async fn apply(&self, objects: &[serde_json::Value]) {
+        let client = self.client();
+        let (namespaces, others): (Vec<_>, Vec<_>) =
+            objects.iter().partition(|object| object["kind"] == "Namespace");
+        for objects in [namespaces, others] {
+            let applied = objects.into_iter().map(|object| crate::objects::apply(&client, object));
+            let applied = futures::stream::iter(applied).buffer_unordered(APPLIED_AT_ONCE);
+            applied.try_collect::<Vec<_>>().await.expect("an object can be applied");
+        }
+        self.wait_established().await;
+    }
+
+    /// [`apply`](Self::apply), of YAML.
+    pub async fn apply_yaml(&self, manifests: &str) {
+        let objects: Vec<serde_json::Value> = serde_saphyr::from_multiple(manifests).expect("YAML");
+        self.apply(&objects).await;
+    }
+
+    /// Waits until all kinds that CRDs define can be used.
     pub async fn wait_established(&self) {
-        let words = ["wait", "crd", "--all", "--for=condition=Established", "--timeout=10s"];
-        wait_for("the CRDs to be established", async || {
-            let output = self.kubectl(words).await;
-            if output.status.success() { Ok(()) } else { Err(output.stderr) }
-        })
-        .await;
-        // The API server serves them a moment later.
         let client = self.client();
         let get = async |path: &str| {
             let request = http::Request::get(path).body(Vec::new()).expect("a path");
             client.request::<serde_json::Value>(request).await.map_err(|error| error.to_string())
         };
-        let definitions = get("/apis/apiextensions.k8s.io/v1/customresourcedefinitions").await;
+        let definitions = wait_for("the CRDs to be established", async || {
+            let definitions = get("/apis/apiextensions.k8s.io/v1/customresourcedefinitions").await?;
+            let all = definitions["items"].as_array().into_iter().flatten();
+            let is_established =
+                |definition| crate::objects::condition(definition, "Established")["status"] == "True";
+            let missing: Vec<_> = all.filter(|definition| !is_established(definition)).collect();
+            match missing.first() {
+                Some(definition) => Err(definition.to_string()),
+                None => Ok(definitions),
+            }
+        })
+        .await;
+        // The API server serves them a moment later.
         let mut expected: BTreeMap<String, Vec<serde_json::Value>> = BTreeMap::new();
-        for definition in definitions.expect("the CRDs")["items"].as_array().into_iter().flatten() {
+        for definition in definitions["items"].as_array().into_iter().flatten() {
             let spec = &definition["spec"];
             for version in spec["versions"].as_array().into_iter().flatten() {
                 if version["served"] == true {
@@ -504,26 +529,40 @@ async fn wait_ready(config: &Config, api_server: &mut Process) {
     .await;
 }
 
-fn write_credentials(directory: &Path) {
-    fs::write(directory.join("tokens.csv"), format!("{ADMIN_TOKEN},admin,admin,system:masters\n"))
-        .expect("the token file can be written");
-    let key = directory.join("service-account.key");
-    let status = std::process::Command::new("openssl")
-        .args(["ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out"])
-        .arg(&key)
-        .status()
-        .expect("openssl runs");
-    assert!(status.success(), "openssl can't make a key: {status}");
+fn write_credentials(directory: &Path, address: Ipv4Addr) {
+    let write = |name: &str, text: String| {
+        fs::write(directory.join(name), text).expect("a file of the API server can be written");
+    };
+    write("tokens.csv", format!("{ADMIN_TOKEN},admin,admin,system:masters\n"));
+    let key = KeyPair::generate().expect("a key");
+    write("service-account.key", key.serialize_pem());
+    write("service-account.pub", key.public_key_pem());
+    let (certificate, key) = certificate(address).expect("a certificate");
+    write(CERTIFICATE, certificate);
+    write(CERTIFICATE_KEY, key);
 }
 
-fn kubeconfig_text(address: Ipv4Addr, port: u16, certificate: Option<&Path>) -> String {
-    let trust = match certificate {
-        Some(file) => json!({"server": format!("https://{address}:{port}"), "certificate-authority": file}),
-        None => json!({"server": format!("https://{address}:{port}"), "insecure-skip-tls-verify": true}),
-    };
+/// A certificate with its authority, and its key. kube-apiserver makes an RSA one for itself: with that a tenth of its time
+/// would go into the beginning of connections.
+fn certificate(address: Ipv4Addr) -> Result<(String, String), rcgen::Error> {
+    let mut authority = CertificateParams::default();
+    authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let authority = CertifiedIssuer::self_signed(authority, KeyPair::generate()?)?;
+    let names = ["localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc"];
+    let addresses = [address, Ipv4Addr::LOCALHOST, SERVICE].map(|address| address.to_string());
+    let parameters =
+        CertificateParams::new(names.map(str::to_owned).into_iter().chain(addresses).collect::<Vec<_>>())?;
+    let key = KeyPair::generate()?;
+    let certificate = parameters.signed_by(&key, &authority)?;
+    Ok((certificate.pem() + &authority.pem(), key.serialize_pem()))
+}
+
+fn kubeconfig_text(address: Ipv4Addr, port: u16, certificate: &Path) -> String {
+    let cluster =
+        json!({"server": format!("https://{address}:{port}"), "certificate-authority": certificate});
     let text = json!({
         "apiVersion": "v1", "kind": "Config", "current-context": "kutter",
-        "clusters": [{"name": "kutter", "cluster": trust}],
+        "clusters": [{"name": "kutter", "cluster": cluster}],
         "users": [{"name": "admin", "user": {"token": ADMIN_TOKEN}}],
         "contexts": [{"name": "kutter", "context": {"cluster": "kutter", "user": "admin"}}],
     });
@@ -550,9 +589,10 @@ fn start_api_server(directory: &Path, options: &Options, port: u16) -> Process {
     let mut arguments = vec![
         format!("--etcd-servers=unix://{}", file("etcd.sock")),
         format!("--secure-port={port}"),
-        format!("--cert-dir={}", file("certificates")),
+        format!("--tls-cert-file={}", file(CERTIFICATE)),
+        format!("--tls-private-key-file={}", file(CERTIFICATE_KEY)),
         format!("--token-auth-file={}", file("tokens.csv")),
-        format!("--service-account-key-file={}", file("service-account.key")),
+        format!("--service-account-key-file={}", file("service-account.pub")),
         format!("--service-account-signing-key-file={}", file("service-account.key")),
         "--service-account-issuer=https://kubernetes.default.svc".to_owned(),
         "--service-cluster-ip-range=10.202.0.0/16".to_owned(),
@@ -592,7 +632,7 @@ fn start_helpers(directory: &Path, options: &Options, kubeconfig: &Path) -> Vec<
     if options.controller_manager {
         let arguments = vec![
             format!("--service-account-private-key-file={}", directory.join("service-account.key").display()),
-            format!("--root-ca-file={}", directory.join("certificates/apiserver.crt").display()),
+            format!("--root-ca-file={}", directory.join(CERTIFICATE).display()),
             "--use-service-account-credentials".to_owned(),
         ];
         helpers.push(start("kube-controller-manager", arguments));

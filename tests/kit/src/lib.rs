@@ -31,6 +31,7 @@ pub mod objects;
 pub mod provisioner;
 pub mod proxy;
 pub mod scheduling;
+mod sharing;
 mod supervisor;
 pub mod wait;
 
@@ -39,6 +40,7 @@ pub use cluster::{Cluster, Image};
 pub use fake_nodes::FakeNodes;
 pub use provisioner::{Expansion, Provisioner};
 pub use proxy::Proxy;
+pub use sharing::Shared;
 pub use wait::{DEADLINE, wait_for, wait_until, wait_within};
 
 use tokio::sync::OnceCell;

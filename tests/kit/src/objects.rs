@@ -1,7 +1,7 @@
 //! Shortcuts for objects of any kind as JSON.
 
 use k8s_openapi::api::core::v1::Secret;
-use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, PostParams};
+use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams};
 use kube::{Client, Error, ResourceExt};
 use serde_json::Value;
 
@@ -50,7 +50,22 @@ pub async fn try_create(client: &Client, manifest: impl Into<Value>) -> Result<D
     post(client, &manifest.into(), &PostParams { dry_run: true, ..PostParams::default() }).await
 }
 
+/// Applies an object as `kubectl apply --server-side` does.
+///
+/// # Errors
+/// As of [`create`].
+pub async fn apply(client: &Client, manifest: &Value) -> Result<DynamicObject, Error> {
+    let (api, object) = described(client, manifest);
+    api.patch(&object.name_any(), &PatchParams::apply("kubectl"), &Patch::Apply(manifest)).await
+}
+
 async fn post(client: &Client, manifest: &Value, parameters: &PostParams) -> Result<DynamicObject, Error> {
+    let (api, object) = described(client, manifest);
+    api.create(parameters, &object).await
+}
+
+/// The object of a manifest, and where it belongs.
+fn described(client: &Client, manifest: &Value) -> (Api<DynamicObject>, DynamicObject) {
     let object: DynamicObject = serde_json::from_value(manifest.clone())
         .unwrap_or_else(|error| panic!("not an object ({error}): {manifest}"));
     let types = object.types.as_ref().unwrap_or_else(|| panic!("neither apiVersion nor kind: {manifest}"));
@@ -59,7 +74,7 @@ async fn post(client: &Client, manifest: &Value, parameters: &PostParams) -> Res
         Some(namespace) => namespaced(client, &resource, &namespace),
         None => all(client, &resource),
     };
-    api.create(parameters, &object).await
+    (api, object)
 }
 
 /// The text under a key of a Secret.
