@@ -53,7 +53,7 @@ pub enum End {
     },
 }
 
-/// Longest time for giving the Lease up.
+/// Longest time for giving the Lease up, and before that for the answer that says whether it is held.
 const RELEASE: Duration = Duration::from_secs(3);
 
 impl Election {
@@ -102,14 +102,19 @@ impl Candidate {
     async fn campaign(mut self, leading: watch::Sender<bool>) -> End {
         loop {
             let deadline = self.held.as_ref().map(|(_, until)| *until);
-            let round = timeout_at(
-                deadline.unwrap_or_else(|| Instant::now() + self.settings.renew_deadline),
-                self.round(),
-            );
-            let result = tokio::select! {
-                () = leading.closed() => break,
-                result = round => result.unwrap_or(Err(LeaseError::Slow)),
+            let deadline = deadline.unwrap_or_else(|| Instant::now() + self.settings.renew_deadline);
+            let result = {
+                let mut round = std::pin::pin!(timeout_at(deadline, self.round()));
+                tokio::select! {
+                    result = &mut round => Some(result.unwrap_or(Err(LeaseError::Slow))),
+                    // What it has sent may win the Lease: that is known only when it has the answer.
+                    () = leading.closed() => {
+                        drop(timeout(RELEASE, round).await);
+                        None
+                    }
+                }
             };
+            let Some(result) = result else { break };
             let is_answered = result.is_ok();
             if let Err(error) = result {
                 if matches!(error, LeaseError::Restored { .. }) {
@@ -347,6 +352,37 @@ mod tests {
     async fn a_lease_is_given_up_after_a_renewal_that_was_broken_off() {
         assert_eq!(named(IDENTITY).await, ["7", "8"]);
         assert_eq!(named("another").await, ["7"]);
+    }
+
+    /// The holders that are written by a replica that resigns while its takeover has not been answered.
+    #[tokio::test]
+    async fn a_lease_that_is_won_while_the_replica_resigns_is_given_up() {
+        let (written, mut holders) = tokio::sync::mpsc::unbounded_channel();
+        let (answer, answered) = watch::channel(false);
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let (written, mut answered) = (written.clone(), answered.clone());
+            async move {
+                let mut holder = Value::from("");
+                if *request.method() == Method::PATCH {
+                    let body = request.into_body().collect_bytes().await.unwrap();
+                    holder = serde_json::from_slice::<Value>(&body).unwrap()["spec"]["holderIdentity"].take();
+                    written.send(holder.clone()).unwrap();
+                    drop(answered.wait_for(|answered| *answered).await);
+                }
+                let body = state("8", holder.as_str().unwrap()).to_string().into_bytes();
+                Ok::<_, std::convert::Infallible>(Response::new(Body::from(body)))
+            }
+        });
+        let election = run(Client::new(service, "default"), settings());
+        assert_eq!(holders.recv().await.unwrap(), IDENTITY);
+        let resigned = tokio::spawn(election.resign());
+        // The election learns of it first.
+        for _ in 0..10 {
+            tokio::task::yield_now().await;
+        }
+        answer.send_replace(true);
+        assert_eq!(resigned.await.unwrap(), End::Resigned);
+        assert_eq!(holders.recv().await.unwrap(), "");
     }
 
     /// How the election ends where the Lease has this holder and these versions, one after the other.

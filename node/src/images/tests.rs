@@ -30,11 +30,10 @@ async fn serve_secrets() {
 
 async fn register() {
     let server = server().await;
-    let authority = std::fs::read(server.directory().unwrap().join("certificates/apiserver.crt")).unwrap();
     let entry = json!({
         "name": "secrets.example.com", "failurePolicy": "Ignore", "sideEffects": "None",
         "admissionReviewVersions": ["v1"],
-        "clientConfig": {"url": format!("{}none", server.config().cluster_url), "caBundle": STANDARD.encode(authority)},
+        "clientConfig": {"url": format!("{}none", server.config().cluster_url), "caBundle": STANDARD.encode(server.authority())},
         "rules": [{"operations": ["CREATE"], "apiGroups": ["none.example.com"], "apiVersions": ["v1"],
             "resources": ["nones"]}],
     });

@@ -193,6 +193,14 @@ impl ApiServer {
         self.own.as_ref().map(|own| own.directory.as_path())
     }
 
+    /// PEM of the authority that an API server of ours has.
+    ///
+    /// # Panics
+    /// With an existing cluster.
+    pub fn authority(&self) -> String {
+        fs::read_to_string(self.own().directory.join(CERTIFICATE)).expect("the certificate is ours")
+    }
+
     /// An administrator's configuration, to be changed or given to the product.
     pub fn config(&self) -> Config {
         self.config.clone()
