@@ -30,6 +30,9 @@ pub(crate) struct ServeArguments {
     /// Serve /metrics over TLS, to those whose token may get it at the API server, instead of plain HTTP to everybody
     #[arg(long, default_value = "false", num_args = 0..=1, default_missing_value = "true", require_equals = true, value_parser = boolean, action = clap::ArgAction::Set, conflicts_with = "objects")]
     pub metrics_secure: bool,
+    /// Kinds whose objects the leader serves as metrics at /metrics/objects, in small letters with commas between them
+    #[arg(long, value_name = "KINDS", default_value = "")]
+    pub object_metrics: String,
     /// Address of /healthz and /readyz, plain HTTP
     #[arg(long, default_value = ":8000")]
     pub health_probe_addr: String,

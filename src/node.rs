@@ -289,7 +289,7 @@ fn pages(registry: Registry, checks: Checks, access: Option<MetricsAccess>) -> R
         };
         async move { answer }
     };
-    metrics_router(registry, access).route("/healthz", get(health))
+    metrics_router(registry, None, access).route("/healthz", get(health))
 }
 
 impl NodeArguments {

@@ -91,7 +91,8 @@ async fn serve(settings: &Settings, admission: &Runtime, controllers: &Runtime) 
         tokio::spawn(async move { feed::run(client, &namespace, world, index).await })
     };
     let recorder = Recorder::new(client.clone(), "kruise-manager", std::env::var("POD_NAME").ok());
-    let counted = Arc::new(ControllerMetrics::register(metrics.registry(), &settings.election.name)?);
+    let counted = ControllerMetrics::register(metrics.registry(), &settings.election.name)?;
+    let counted = Arc::new(counted.showing(settings.shown_kinds.clone()));
     let certificate_metrics =
         certs::CertificateMetrics::register(metrics.registry(), counted.queues.clone())?;
     let mut certificates =
@@ -114,7 +115,7 @@ async fn serve(settings: &Settings, admission: &Runtime, controllers: &Runtime) 
         clock: settings::clock(),
     });
     let mut server = serve_webhooks(settings, state, client.clone(), &certificates, &metrics)?;
-    let _metrics = serve_metrics(settings, client.clone(), &certificates, &metrics).await?;
+    let _metrics = serve_metrics(settings, client.clone(), &certificates, &metrics, counted.clone()).await?;
     let readiness = Readiness::new(index.clone(), &certificates);
     let heartbeats = [
         Heartbeat::start("admission", admission.handle()),
@@ -221,11 +222,13 @@ async fn serve_metrics(
     client: Client,
     certificates: &certs::Certificates,
     metrics: &Metrics,
+    counted: Arc<ControllerMetrics>,
 ) -> anyhow::Result<Option<Server>> {
     let protection =
         settings.metrics_secure.then(|| (MetricsAccess::new(client), certificates.resolver.clone()));
     let (access, resolver) = protection.unzip();
-    let router = probes::metrics_router(metrics.registry().clone(), access);
+    let objects: probes::ObjectMetrics = Arc::new(move || counted.object_text());
+    let router = probes::metrics_router(metrics.registry().clone(), Some(objects), access);
     serve_at(&settings.metrics_addr, resolver, router, metrics).await
 }
 

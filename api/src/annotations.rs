@@ -89,6 +89,10 @@ pub const RELATED_PUB_OLDER: &str = "kruise.io/related-pub";
 /// On a Pod: `true` lets it pass its budget. `spec.ignoredPodSelector` of the budget says it for many Pods.
 pub const PUB_NO_PROTECT: &str = "pub.kruise.io/no-protect";
 
+/// On a PodUnavailableBudget: `Protect` holds Pods that are not ready as it holds available ones, `Release` (the default)
+/// lets them pass. Not known to OpenKruise.
+pub const UNHEALTHY_PODS: &str = "kutter.io/unhealthy-pods";
+
 /// On a Pod of a Kruise workload: `true` has its liveness probes run by the node daemon.
 pub const USING_ENHANCED_LIVENESS: &str = "apps.kruise.io/using-enhanced-liveness";
 
@@ -272,6 +276,13 @@ pub const ROLLBACK_FAILURE_SHARE: &str = "kutter.io/rollback-failure-share";
 /// On a network object: a JSON object from each Rollout or TrafficRouting that has changed it to what it was made of it.
 /// Not known to OpenKruise.
 pub const RELEASED_NETWORK: &str = "kutter.io/released-network";
+
+/// On a CloneSet, StatefulSet or DaemonSet that is released: identity of the release and number of its batch, as in
+/// `7d6f/3`, which Pods that become new get as labels. Not known to OpenKruise.
+pub const ROLLOUT_BATCH: &str = "kutter.io/rollout-batch";
+
+/// On a workload that is released in batches: JSON of the partition that the release holds. Not known to OpenKruise.
+pub const HELD_PARTITION: &str = "kutter.io/held-partition";
 
 /// On a BatchRelease: the UID of its workload. Not known to OpenKruise.
 pub const RELEASED_WORKLOAD: &str = "kutter.io/released-workload";

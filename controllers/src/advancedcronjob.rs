@@ -30,6 +30,7 @@ use kube::Client;
 use tracing::warn;
 use values::event::{Event, normal, warning};
 
+use crate::metrics::objects;
 use crate::workload::builder::{Builder, Next, OUTDATED_RETRY, QueueSettings, Reconciler, touched};
 use crate::workload::owned;
 use crate::workload::store::follow::Whole;
@@ -72,6 +73,7 @@ pub(crate) async fn run(context: Context) {
             touched(all, change).filter(|_| news)
         },
     )
+    .shows(&objects::advancedcronjob::TABLE, |all| all.cron_jobs.all(), |job| job)
     .counts(("advancedcronjob-children", "Job"), |all| all.children_of(ChildKind::Job).stored.len())
     .beside(|all, keys| async move {
         let of_child = |change: &Change<_>| {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use api::kinds::broadcastjob::BroadcastJob;
 
 use crate::Context;
+use crate::metrics::objects;
 use crate::workload::builder::QueueSettings;
 use crate::workload::controller;
 use crate::workload::stores::Stores;
@@ -15,5 +16,5 @@ const NAME: &str = "broadcastjob-controller";
 /// Reconciles BroadcastJobs. Never returns.
 pub async fn run(context: Context, stores: Arc<Stores>) {
     let settings = QueueSettings { name: NAME, workers: context.settings.broadcastjob_workers };
-    controller::run::<BroadcastJob>(settings, context, stores).await;
+    controller::run::<BroadcastJob>(settings, &objects::broadcastjob::TABLE, context, stores).await;
 }

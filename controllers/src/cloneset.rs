@@ -6,6 +6,7 @@ use std::sync::Arc;
 use api::kinds::cloneset::CloneSet;
 
 use crate::Context;
+use crate::metrics::objects;
 use crate::workload::builder::QueueSettings;
 use crate::workload::controller;
 use crate::workload::stores::Stores;
@@ -18,5 +19,5 @@ const NAME: &str = "cloneset-controller";
 /// Reconciles CloneSets. Never returns.
 pub async fn run(context: Context, stores: Arc<Stores>) {
     let settings = QueueSettings { name: NAME, workers: context.settings.cloneset_workers };
-    controller::run::<CloneSet>(settings, context, stores).await;
+    controller::run::<CloneSet>(settings, &objects::cloneset::TABLE, context, stores).await;
 }

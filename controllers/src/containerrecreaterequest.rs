@@ -17,6 +17,7 @@ use kube::Client;
 use pod::observed::ObservedPod;
 use pod::write::PodWrite;
 
+use crate::metrics::objects;
 use crate::workload::builder::{Builder, Next, QUICK_RETRY, QueueSettings, Reconciler, touched};
 use crate::workload::carry_out::{Carried, carry_out};
 use crate::workload::pods::Pods;
@@ -71,6 +72,7 @@ pub async fn run(context: Context, pods: Arc<Pods>) {
     let controller = Controller { client: context.client.clone(), requests: Store::default(), pods };
     Builder::new(&context, settings, "Recreate", |_| controller)
         .watches((REQUESTS, "containerrecreaterequests"), |all| &all.requests, touched)
+        .shows(&objects::containerrecreaterequest::TABLE, |all| all.requests.all(), |request| request)
         .woken_by(of_pods, Controller::of_pod)
         .run()
         .await;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use api::kinds::daemonset::DaemonSet;
 
 use crate::Context;
+use crate::metrics::objects;
 use crate::workload::builder::QueueSettings;
 use crate::workload::controller;
 use crate::workload::stores::Stores;
@@ -15,5 +16,5 @@ const NAME: &str = "daemonset-controller";
 /// Reconciles DaemonSets. Never returns.
 pub async fn run(context: Context, stores: Arc<Stores>) {
     let settings = QueueSettings { name: NAME, workers: context.settings.daemonset_workers };
-    controller::run::<DaemonSet>(settings, context, stores).await;
+    controller::run::<DaemonSet>(settings, &objects::daemonset::TABLE, context, stores).await;
 }

@@ -21,7 +21,7 @@ use kube::runtime::watcher::Config;
 use kube::{Api, Client};
 use tracing::warn;
 
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, objects};
 use crate::workload::store::follow::{Readable, follow, follow_all, is_gone};
 use crate::workload::store::{Identity, Kept, Store};
 
@@ -155,12 +155,13 @@ pub(crate) struct Images {
 }
 
 impl Images {
-    /// Has what they hold counted.
+    /// Has what they hold counted, and the jobs shown.
     pub(crate) fn count(self: &Arc<Self>, metrics: &Metrics) {
         let caches = &metrics.caches;
         caches.count("nodeimages", nodeimage::KIND, self, |all| all.nodes.len());
         caches.count("imagepulljobs", imagepulljob::KIND, self, |all| all.jobs.len());
         caches.count("pull-secrets", SECRETS.kind, self, |all| all.copies.len());
+        metrics.objects.show(&objects::imagepulljob::TABLE, self, |all| all.jobs.all(), |job| &job.object);
     }
 }
 

@@ -4,8 +4,10 @@ use cluster::cache_sizes::CacheSizes;
 use cluster::queue::QueueMetrics;
 use prometheus::{IntGauge, IntGaugeVec, Opts, Registry};
 
+use self::objects::{ObjectMetrics, ShownKinds};
 use self::releases::Releases;
 
+pub mod objects;
 pub(crate) mod releases;
 
 /// How the Pods of SidecarSets are counted.
@@ -23,6 +25,8 @@ pub struct Metrics {
     sidecar_set_pods: IntGaugeVec,
     /// What is counted of releases.
     pub(crate) releases: Releases,
+    /// What the objects of users say.
+    pub(crate) objects: ObjectMetrics,
 }
 
 impl Metrics {
@@ -48,12 +52,28 @@ impl Metrics {
                 &["sidecarset", "state"],
             )?,
             releases: Releases::register(registry)?,
+            objects: ObjectMetrics::default(),
         };
         registry.register(Box::new(metrics.leader.clone()))?;
         registry.register(Box::new(metrics.leader_status.clone()))?;
         registry.register(Box::new(metrics.sidecar_set_pods.clone()))?;
         metrics.set_leader(false);
         Ok(metrics)
+    }
+
+    /// Shows the objects of these kinds.
+    #[must_use]
+    pub fn showing(mut self, kinds: ShownKinds) -> Self {
+        self.objects = ObjectMetrics::of(kinds);
+        self
+    }
+
+    /// The object metrics in Prometheus' text format; empty on a replica that does not lead, which has no controllers.
+    ///
+    /// # Errors
+    /// There is something that the format cannot hold.
+    pub fn object_text(&self) -> prometheus::Result<String> {
+        if self.leads() { self.objects.text() } else { Ok(String::new()) }
     }
 
     /// Records whether this replica leads.

@@ -23,6 +23,7 @@ use kube::Client;
 use pod::observed::ObservedPod;
 use values::event::Event;
 
+use crate::metrics::objects;
 use crate::workload::builder::{Builder, Next, QueueSettings, Reconciler};
 use crate::workload::store::follow::Whole;
 use crate::workload::store::{Change, Kept, Store};
@@ -89,6 +90,7 @@ pub async fn run(context: Context, stores: Arc<Stores>) {
         context: context.clone(),
     })
     .watches((STATES, PLURAL), |all| &all.states, Controller::of_state)
+    .shows(&objects::persistentpodstate::TABLE, |all| all.states.all(), |state| state)
     .woken_by(stores.pods.subscribe(), Controller::of_pod)
     .beside(|controller, items| async move { listed::follow(&controller, &items).await })
     .woken_by_each(stores.finder.subscribe(), Controller::of_workload)

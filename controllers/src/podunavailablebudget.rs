@@ -21,6 +21,7 @@ use pod::observed::ObservedPod;
 use pod::write::PodWrite;
 use values::event::Event;
 
+use crate::metrics::objects;
 use crate::workload::builder::{Builder, Next, OUTDATED_RETRY, QueueSettings, Reconciler};
 use crate::workload::carry_out::carry_out;
 use crate::workload::finder;
@@ -54,6 +55,7 @@ pub async fn run(context: Context, stores: Arc<Stores>) {
             change.states().next().map(|budget| (budget.key(), due))
         },
     )
+    .shows(&objects::podunavailablebudget::TABLE, |all| all.budgets.all(), |budget| budget)
     .woken_by(stores.pods.subscribe(), Controller::of_pod)
     .woken_by_each(stores.finder.subscribe(), Controller::of_workload)
     .run()

@@ -31,6 +31,7 @@ use kinds::resourcedistribution::targets::{Place, TargetNamespace, Targets};
 use kube::Client;
 use tracing::warn;
 
+use crate::metrics::objects;
 use crate::workload::batches::growing;
 use crate::workload::builder::{Builder, Next, OUTDATED_RETRY, QueueSettings, Reconciler};
 use crate::workload::store::follow::{Readable, follow_all};
@@ -120,6 +121,11 @@ pub async fn run(context: Context) {
     let settings = QueueSettings { name: NAME, workers: context.settings.resourcedistribution_workers };
     let builder = Builder::new(&context, settings, "Reconcile", |_| Controller::new(context.client.clone()))
         .watches((DISTRIBUTIONS, NAME), |all| &all.distributions, |_, change| of_distribution(change))
+        .shows(
+            &objects::resourcedistribution::TABLE,
+            |all| all.distributions.all(),
+            |distribution| distribution,
+        )
         .watches_by(
             light.clone(),
             (NAMESPACES, "target-namespaces"),

@@ -27,6 +27,7 @@ use informers::Index;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kinds::podunavailablebudget::terms::Operation;
 use kinds::sidecarset::history::{self, Registration};
+use kinds::sidecarset::index::Entry;
 use kinds::sidecarset::rollout::{self, Plan, PodUpdate, RolloutSet, Snapshot, Trigger, injected};
 use kinds::workload::namespace::Namespace;
 use kube::Client;
@@ -37,6 +38,7 @@ use values::canonical::CanonicalError;
 use values::event::Event;
 use values::json_patch::string;
 
+use crate::metrics::objects;
 use crate::workload::budgets::{Budgets, Exhausted, Spent};
 use crate::workload::builder::{Builder, Next, OUTDATED_RETRY, QueueSettings, Reconciler};
 use crate::workload::carry_out::{Carried, carry_out};
@@ -122,6 +124,12 @@ pub async fn run(context: Context, stores: Arc<Stores>) {
         Controller::new(&context, stores, event_sender, Rollouts::new(accounts.0.clone()))
     })
     .watches((SIDECAR_SETS, NAME), |all| &all.sets, Controller::of_set)
+    // The store has no more of each than a rollout reads.
+    .shows(
+        &objects::sidecarset::TABLE,
+        |all| all.index.world().sidecar_sets().iter().cloned().collect(),
+        |entry: &Entry| &entry.object,
+    )
     .woken_by(of_revisions, |_, change| revisions::lost(change))
     .woken_by(of_pods, Controller::of_pod)
     .beside(|controller, names| async move { controller.budgets.wake(names).await })

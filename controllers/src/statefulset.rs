@@ -6,6 +6,7 @@ use std::sync::Arc;
 use api::kinds::statefulset::StatefulSet;
 
 use crate::Context;
+use crate::metrics::objects;
 use crate::workload::builder::QueueSettings;
 use crate::workload::controller;
 use crate::workload::stores::Stores;
@@ -15,5 +16,5 @@ const NAME: &str = "statefulset-controller";
 /// Reconciles StatefulSets. Never returns.
 pub async fn run(context: Context, stores: Arc<Stores>) {
     let settings = QueueSettings { name: NAME, workers: context.settings.statefulset_workers };
-    controller::run::<StatefulSet>(settings, context, stores).await;
+    controller::run::<StatefulSet>(settings, &objects::statefulset::TABLE, context, stores).await;
 }

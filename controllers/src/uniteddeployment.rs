@@ -30,6 +30,7 @@ use kube::Client;
 use pod::observed::ObservedPod;
 use values::event::{Event, warning};
 
+use crate::metrics::objects;
 use crate::workload::builder::{Builder, Next, OUTDATED_RETRY, QueueSettings, Reconciler, touched};
 use crate::workload::controller_revisions::Group as RevisionGroup;
 use crate::workload::limiter::Limiter;
@@ -87,6 +88,7 @@ pub(crate) async fn run(context: Context, stores: Arc<Stores>) {
             touched(all, change).filter(|_| news)
         },
     )
+    .shows(&objects::uniteddeployment::TABLE, |all| all.united.all(), |united| united)
     .woken_by(of_pods, Controller::of_pod)
     .counts(("uniteddeployment-workloads", "Deployment"), |all| {
         all.children_of(ChildKind::Deployment).stored.len()

@@ -26,6 +26,7 @@ use pod::observed::ObservedPod;
 use tokio::time::Instant;
 use values::event::Event;
 
+use crate::metrics::objects;
 use crate::workload::builder::{Builder, Next, QueueSettings, Reconciler};
 use crate::workload::store::follow::Readable;
 use crate::workload::store::{Change, Identity, Kept, Store};
@@ -121,6 +122,7 @@ pub async fn run(context: Context, stores: Arc<Stores>) {
             change.states().next().map(|spread| (spread.key(), due))
         },
     )
+    .shows(&objects::workloadspread::TABLE, |all| all.spreads.all(), Spread::object)
     .woken_by(stores.pods.subscribe(), Controller::of_pod)
     .woken_by_each(stores.finder.subscribe(), Controller::of_workload)
     .run()

@@ -49,7 +49,7 @@ pub(crate) async fn serve(directory: &Path, settings: &Settings) -> anyhow::Resu
     let _metrics = super::serve_at(
         &settings.metrics_addr,
         None,
-        probes::metrics_router(metrics.registry().clone(), None),
+        probes::metrics_router(metrics.registry().clone(), None, None),
         &metrics,
     )
     .await?;

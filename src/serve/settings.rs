@@ -10,6 +10,7 @@ use anyhow::{Context, ensure};
 use api::features::{Feature, FeatureGates};
 use api::kinds::{broadcastjob, daemonset};
 use cluster::election;
+use controllers::metrics::objects::ShownKinds;
 use jiff::SignedDuration;
 use jiff::tz::TimeZone;
 use kinds::advancedcronjob::schedule::zone;
@@ -29,6 +30,8 @@ pub(crate) struct Settings {
     pub metrics_addr: String,
     /// Whether metrics are served over TLS, to those who may read them.
     pub metrics_secure: bool,
+    /// The kinds whose objects have metrics.
+    pub shown_kinds: ShownKinds,
     pub protection_log_path: PathBuf,
     pub initialize_timeout: Duration,
     pub drain: Duration,
@@ -122,6 +125,7 @@ impl Settings {
             health_probe_addr: arguments.health_probe_addr.clone(),
             metrics_addr: arguments.metrics_addr.clone(),
             metrics_secure: arguments.metrics_secure,
+            shown_kinds: ShownKinds::parse(&arguments.object_metrics).context("--object-metrics")?,
             protection_log_path: arguments.protection_log_path.clone(),
             initialize_timeout: arguments.webhook_initialize_timeout,
             drain: arguments.drain_duration,

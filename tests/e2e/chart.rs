@@ -115,6 +115,34 @@ fn no_webhook_entry_is_in_the_chart() {
     }
 }
 
+/// docs/behaviour/api-and-registration.md#terms-of-others.
+#[test]
+fn the_configurations_say_whether_aks_is_left_out() {
+    let aks = json!({"kutter.io/aks-integration": "true"});
+    let both = json!({"kutter.io/aks-integration": "true", "issuer": "mine"});
+    let issuer = json!({"issuer": "mine"});
+    let (aks_value, issuer_value) =
+        ("webhookConfiguration.aksIntegration=true", "externalCerts.annotations.issuer=mine");
+    for (values, annotations) in [
+        (&[ROLLOUTS][..], &Value::Null),
+        (&[ROLLOUTS, aks_value], &aks),
+        (&[ROLLOUTS, issuer_value], &issuer),
+        (&[ROLLOUTS, aks_value, issuer_value], &both),
+    ] {
+        let objects = render(values);
+        for kind in ["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"] {
+            let configurations = of_kind(&objects, kind);
+            assert_eq!(configurations.len(), 2);
+            for configuration in configurations {
+                assert_eq!(&configuration["metadata"]["annotations"], annotations, "{values:?}");
+            }
+        }
+        // It concerns webhooks alone.
+        let definition = &of_kind(&objects, "CustomResourceDefinition")[0]["metadata"]["annotations"];
+        assert!(definition.get("kutter.io/aks-integration").is_none(), "{definition:#}");
+    }
+}
+
 #[test]
 fn the_namespace_admits_the_network_of_the_host_where_it_is_wanted() {
     for (values, level) in [

@@ -35,6 +35,8 @@ async fn read(server: &ApiServer, namespace: &str) {
         "{waiting}"
     );
     page.read("Let a Pod pass").await;
+    let protecting = page.read("Hold Pods that are not ready").await;
+    assert!(protecting.contains("kutter.io/unhealthy-pods holds Pods that are not ready"), "{protecting}");
     page.read("Hold evictions only").await;
     page.read("In the end").await;
     page.end();

@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::net::TcpStream;
 
-use crate::product::{NAMESPACE, Options, Product, get};
-use crate::support::{Shop, Stored, agent, authority, call, direct_with, shared};
+use crate::product::{self, NAMESPACE, Options, Product, get};
+use crate::support::{Shop, Stored, agent, authority, call, direct_with, in_use, shared};
 
 /// Many: other tests come and go.
 const SETS: u64 = 200;
@@ -85,6 +85,68 @@ async fn every_metric_of_ours_is_on_its_page() {
     .await;
 }
 
+/// docs/metrics.md#objects
+#[tokio::test(flavor = "multi_thread")]
+async fn the_leader_shows_the_objects_of_the_kinds_that_are_named() {
+    let server = ApiServer::start(kit::Options::default()).await;
+    product::install(&server).await;
+    let options = Options::default().argument("--object-metrics=cloneset,statefulset");
+    let product = Product::serve(&server, options).await;
+    in_use(&server).await;
+    let shop = Shop::open_on(&server, "shown").await;
+    let create = async |kind: &str, name: &str, spec: Value| {
+        let object = workload("apps.kruise.io/v1beta1", kind, name).in_namespace(&shop.namespace);
+        let object = object.with("/spec", spec).matching("app", name).container("main", "nginx:1.25");
+        Stored::create(&shop.client, object).await
+    };
+    create("DaemonSet", "logs", json!({})).await;
+    create("StatefulSet", "db", json!({"replicas": 3, "podManagementPolicy": "Parallel"})).await;
+    let web = create("CloneSet", "web", json!({"replicas": 2})).await;
+
+    let series = |kind: &str, name: &str, metric: &str, number: u32| {
+        let labels = format!("namespace=\"{}\",{kind}=\"{name}\"", shop.namespace);
+        format!("kruise_{kind}_{metric}{{{labels}}} {number}")
+    };
+    let shown = async |expected: &[String]| {
+        wait_for("the objects to be shown", async || match get(product.metrics, "/metrics/objects").await {
+            Ok((200, text)) if expected.iter().all(|series| text.lines().any(|line| line == series)) => {
+                Ok(text)
+            }
+            answer => Err(answer),
+        })
+        .await
+    };
+    let of_db = ["spec_replicas", "status_replicas"].map(|metric| series("statefulset", "db", metric, 3));
+    let of_web = ["spec_replicas", "status_replicas"].map(|metric| series("cloneset", "web", metric, 2));
+    wait_for("the DaemonSet to be known", async || {
+        let sizes = sizes(&product.metrics().await);
+        if sizes.get(r#"{cache="daemonset-controller",kind="DaemonSet"}"#) == Some(&1) {
+            Ok(())
+        } else {
+            Err(sizes)
+        }
+    })
+    .await;
+    let text = shown(&[of_db.clone(), of_web].concat()).await;
+    assert!(!text.contains("daemonset"), "{text}");
+
+    web.deleted().await;
+    wait_for("the CloneSet not to be shown", async || match get(product.metrics, "/metrics/objects").await {
+        Ok((200, text)) if !text.contains("cloneset") => Ok(()),
+        answer => Err(answer),
+    })
+    .await;
+    shown(&of_db).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_kind_whose_objects_cannot_be_shown_ends_the_program() {
+    let output = product::run(&["serve", "--object-metrics=cloneset,pod"]).await;
+    assert!(!output.status.success());
+    let error = format!("{}{}", output.stdout, output.stderr);
+    assert!(error.contains("--object-metrics") && error.contains("\"pod\""), "{error}");
+}
+
 /// Asks for protected metrics as accounts with the right and without it, and gives them. Each token is a new one: what the
 /// program remembers of an earlier one does not count.
 async fn protected(server: &ApiServer, place: &str, ask: impl AsyncFn(Value) -> (u16, Value)) -> String {
@@ -128,13 +190,16 @@ async fn protected_metrics_are_for_those_who_may_get_them() {
     let mut product = Product::start(server, options).await;
     product.wait_ready().await;
     let authority = authority(server).await;
-    let ask = async |user: Value| {
+    let ask = async |path: &str, user: Value| {
         let name = format!("kruise-webhook-service.{NAMESPACE}.svc");
         let client = direct_with(product.metrics, &authority, &name, &user).await;
-        call(&client, "GET", "/metrics", &Value::Null).await
+        call(&client, "GET", path, &Value::Null).await
     };
-    let text = protected(server, "scrapers", ask).await;
+    let text = protected(server, "scrapers", async |user| ask("/metrics", user).await).await;
     assert!(text.contains("kutter_connections "), "{text}");
+    let objects =
+        protected(server, "object-scrapers", async |user| ask("/metrics/objects", user).await).await;
+    assert_eq!(objects, "", "it does not lead");
 }
 
 #[tokio::test(flavor = "multi_thread")]

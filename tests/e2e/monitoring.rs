@@ -21,27 +21,38 @@ const RARE: [&str; 6] = [
     "pod_unavailable_budget",
 ];
 /// Words of the query language that are neither metrics nor labels.
-const WORDS: [&str; 12] = [
+const WORDS: [&str; 15] = [
     "absent",
     "and",
     "by",
+    "changes",
     "histogram_quantile",
     "increase",
     "max",
     "min",
     "on",
+    "or",
     "rate",
     "sum",
     "time",
+    "unless",
     "without",
 ];
 /// What comes with the scrape, and the label of buckets.
 const OUTSIDE: [&str; 4] = ["instance", "job", "le", "up"];
 /// What agents of nodes serve, which do not run here.
 const OF_AGENTS: &str = "kruise_daemon_";
+/// What is served of objects, where their kinds are named.
+const OF_OBJECTS: [&str; 4] =
+    ["kruise_cloneset_", "kruise_statefulset_", "kruise_daemonset_", "kruise_podunavailablebudget_"];
 /// The folders with the code that counts.
 const CODE: [&str; 9] =
     ["certs", "cluster", "controllers", "informers", "kubectl-kruise", "node", "planner", "src", "webhooks"];
+
+/// Nobody serves it to these tests.
+fn is_elsewhere(metric: &str) -> bool {
+    OF_OBJECTS.iter().chain([&OF_AGENTS]).any(|prefix| metric.starts_with(prefix))
+}
 
 /// What an expression names.
 #[derive(Debug, Default, PartialEq)]
@@ -181,11 +192,11 @@ fn what_expressions_compare_with_is_in_the_code() {
             assert!(is_written(&code, value), "{label}=\"{value}\" of {expression}");
             compared += 1;
         }
-        if !metrics.iter().any(|metric| metric.starts_with(OF_AGENTS) || RARE.contains(&metric.as_str())) {
+        if !metrics.iter().any(|metric| is_elsewhere(metric) || RARE.contains(&metric.as_str())) {
             continue;
         }
         // Nobody serves them here, so that the code has to show it.
-        let words = metrics.iter().filter(|metric| metric.starts_with(OF_AGENTS)).chain(&labels);
+        let words = metrics.iter().filter(|metric| is_elsewhere(metric)).chain(&labels);
         for word in words.filter(|word| !OUTSIDE.contains(&word.as_str())) {
             assert!(is_written(&code, word), "{word} of {expression}");
         }
@@ -204,6 +215,30 @@ fn expressions() -> Vec<String> {
         expressions.map(|expression| expression.as_str().unwrap().to_owned()).collect();
     assert!(expressions.len() > 40, "{expressions:?}");
     expressions
+}
+
+/// docs/metrics.md#objects
+#[test]
+fn metrics_of_objects_are_served_and_fetched_where_kinds_are_named() {
+    let rendered = |values: &[&str]| {
+        let objects =
+            render(&[&["serviceMonitor.enabled=true", "manager.metrics.secure=true"], values].concat());
+        let container = &one(&objects, "Deployment")["spec"]["template"]["spec"]["containers"][0];
+        let arguments = container["args"].as_array().unwrap().iter().filter_map(Value::as_str);
+        let kinds = arguments.filter_map(|argument| argument.strip_prefix("--object-metrics="));
+        let kinds: Vec<String> = kinds.map(str::to_owned).collect();
+        (kinds, one(&objects, "ServiceMonitor")["spec"]["endpoints"].as_array().unwrap().clone())
+    };
+    let (kinds, endpoints) = rendered(&[]);
+    assert_eq!((kinds.len(), endpoints.len()), (0, 1));
+    assert_eq!(endpoints[0].get("honorLabels"), None);
+    let (kinds, objects) = rendered(&["manager.objectMetrics={cloneset,daemonset}"]);
+    assert_eq!(kinds, ["cloneset,daemonset"]);
+    let mut expected = endpoints[0].clone();
+    expected["path"] = "/metrics/objects".into();
+    // The label is that of the object, not that of the replica.
+    expected["honorLabels"] = true.into();
+    assert_eq!(objects, [endpoints[0].clone(), expected]);
 }
 
 #[test]
@@ -231,7 +266,7 @@ async fn alerts_and_dashboard_are_of_metrics_that_are_served() {
         let types: BTreeMap<&str, &str> = types.filter_map(|line| line.split_once(' ')).collect();
         for expression in &expressions {
             let Named { metrics, labels, .. } = named(expression);
-            if metrics.iter().any(|metric| metric.starts_with(OF_AGENTS)) {
+            if metrics.iter().any(|metric| is_elsewhere(metric)) {
                 continue;
             }
             for metric in metrics.iter().filter(|metric| !OUTSIDE.contains(&metric.as_str())) {

@@ -111,6 +111,11 @@ async fn protected(shop: &Shop, count: usize, away: i64) -> (Stored, Vec<Stored>
     (budget, pods)
 }
 
+/// Has a budget protect or release Pods that are not ready.
+async fn choose(budget: &Stored, word: &str) {
+    budget.patch(&json!({"metadata": {"annotations": {"kutter.io/unhealthy-pods": word}}})).await;
+}
+
 /// Serves from now on, or does not.
 async fn serve(pod: &Stored, is_ready: bool) {
     let ready = if is_ready { "True" } else { "False" };

@@ -1,6 +1,8 @@
 //! Registration of webhooks and conversion (docs/behaviour/api-and-registration.md#how-entries-are-kept): one
 //! API server that replicas come to and leave.
 
+mod enforcer;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 

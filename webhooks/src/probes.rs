@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::Router;
-use axum::routing::get;
+use axum::routing::{MethodRouter, get};
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, StatusCode};
 use prometheus::Registry;
@@ -34,7 +34,7 @@ pub fn health_router(checks: Checks) -> Router {
         .route("/readyz/webhook-ready", probe("webhook-ready", readiness))
 }
 
-fn probe(name: &'static str, check: Check) -> axum::routing::MethodRouter {
+fn probe(name: &'static str, check: Check) -> MethodRouter {
     get(move || {
         let answer = match check() {
             Ok(()) => (StatusCode::OK, "ok".to_owned()),
@@ -44,29 +44,58 @@ fn probe(name: &'static str, check: Check) -> axum::routing::MethodRouter {
     })
 }
 
-/// `/metrics` in Prometheus' text format, for those who have `access`; without one for everybody.
-pub fn metrics_router(registry: Registry, access: Option<MetricsAccess>) -> Router {
-    const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
+/// Gives the text of `/metrics/objects`.
+pub type ObjectMetrics = Arc<dyn Fn() -> prometheus::Result<String> + Send + Sync>;
+
+/// `/metrics`, and `/metrics/objects` where there are `objects`, in Prometheus' text format, for those who have `access`;
+/// without one for everybody.
+pub fn metrics_router(
+    registry: Registry,
+    objects: Option<ObjectMetrics>,
+    access: Option<MetricsAccess>,
+) -> Router {
     let access = Arc::new(access);
-    Router::new().route(
-        "/metrics",
-        get(move |headers: HeaderMap| {
-            let (registry, access) = (registry.clone(), access.clone());
-            async move {
-                let code = match &*access {
-                    Some(access) => access.check(&headers).await,
-                    None => StatusCode::OK,
-                };
-                let (code, text) = if code == StatusCode::OK {
-                    render(&registry).map_or_else(
-                        |error| (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
-                        |text| (code, text),
-                    )
-                } else {
-                    (code, code.to_string())
-                };
-                (code, [(CONTENT_TYPE, TEXT)], text)
-            }
-        }),
-    )
+    let metrics = guarded(access.clone(), move || {
+        let text = render(&registry).map_err(|error| error.to_string());
+        async move { text }
+    });
+    let router = Router::new().route("/metrics", metrics);
+    let Some(objects) = objects else { return router };
+    let objects = guarded(access, move || {
+        let objects = objects.clone();
+        async move {
+            // There may be many, and reviews do not wait for them.
+            let text = tokio::task::spawn_blocking(move || objects()).await;
+            text.map_err(|error| error.to_string())?.map_err(|error| error.to_string())
+        }
+    });
+    router.route("/metrics/objects", objects)
+}
+
+/// Answers a GET with `text`, or why there is none, where the caller has access.
+fn guarded<F>(
+    access: Arc<Option<MetricsAccess>>,
+    text: impl Fn() -> F + Clone + Send + Sync + 'static,
+) -> MethodRouter
+where
+    F: Future<Output = Result<String, String>> + Send + 'static,
+{
+    const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
+    get(move |headers: HeaderMap| {
+        let (access, text) = (access.clone(), text.clone());
+        async move {
+            let code = match &*access {
+                Some(access) => access.check(&headers).await,
+                None => StatusCode::OK,
+            };
+            let (code, text) = if code == StatusCode::OK {
+                text()
+                    .await
+                    .map_or_else(|error| (StatusCode::INTERNAL_SERVER_ERROR, error), |text| (code, text))
+            } else {
+                (code, code.to_string())
+            };
+            (code, [(CONTENT_TYPE, TEXT)], text)
+        }
+    })
 }

@@ -17,6 +17,7 @@ use tokio::sync::mpsc::{Receiver, UnboundedReceiver, UnboundedSender, unbounded_
 use super::store::follow::{Readable, follow_all};
 use super::store::{Change, Kept, Store};
 use crate::Context;
+use crate::metrics::objects::Table;
 
 /// Pause before an object is reconciled again that had changed when it was to be written to, where no watch reports it
 /// sooner.
@@ -101,6 +102,18 @@ impl<R: Reconciler> Builder<R> {
         count: impl Fn(&R) -> usize + Send + Sync + 'static,
     ) -> Self {
         self.context.metrics.caches.count(cache, kind, &self.reconciler, count);
+        self
+    }
+
+    /// Has objects that it keeps shown by their [metrics](crate::metrics::objects). `all` gives them as they are kept,
+    /// `object` what of that the table is about.
+    pub(crate) fn shows<T: Send + Sync + 'static, O: 'static>(
+        self,
+        table: &'static Table<O>,
+        all: impl Fn(&R) -> Vec<Arc<T>> + Send + Sync + 'static,
+        object: fn(&T) -> &O,
+    ) -> Self {
+        self.context.metrics.objects.show(table, &self.reconciler, all, object);
         self
     }
 

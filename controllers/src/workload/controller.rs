@@ -54,6 +54,7 @@ use super::store::follow::Readable;
 use super::store::{Change, Identity, Kept, Store, named};
 use super::stores::Stores;
 use super::unconfirmed::Unconfirmed;
+use crate::metrics::objects::Table;
 use crate::{Context, ReconcileError, now};
 use cluster::event_sender::EventSender;
 
@@ -144,14 +145,20 @@ impl<'a, W: Workload> Work<'a, W> {
     }
 }
 
-/// Reconciles the workloads of kind `W`. Never returns.
-pub(crate) async fn run<W: Workload>(settings: QueueSettings, context: Context, stores: Arc<Stores>) {
+/// Reconciles the workloads of kind `W`, whose metrics are in `table`. Never returns.
+pub(crate) async fn run<W: Workload>(
+    settings: QueueSettings,
+    table: &'static Table<W>,
+    context: Context,
+    stores: Arc<Stores>,
+) {
     let environment = environment::<W>(&context).await;
     let of_nodes = W::HAS_POD_PER_NODE.then(|| stores.nodes.subscribe());
     Builder::new(&context, settings, "Reconcile", |event_sender| {
         Controller::<W>::new(context.clone(), environment, stores.clone(), event_sender)
     })
     .watches((resource::<W>(), settings.name), |all| &all.workloads, Controller::of_workload)
+    .shows(table, |all| all.workloads.all(), |stored| &stored.0)
     .woken_by(stores.pods.subscribe(), |all, Change { old, new }| {
         let mut keys = trigger::of_pod::<W>(old.as_deref(), new.as_deref());
         keys.extend(new.iter().flat_map(|pod| all.adopters(pod)));

@@ -9,7 +9,8 @@
 //! ```
 //!
 //! Rules:
-//! 1. Entries of the table belong to the server: a third party's change to them is repaired.
+//! 1. Entries of the table belong to the server: a third party's change to them is repaired, but for terms that
+//!    only narrow ([`narrowing`]).
 //! 2. Entries of other names stay as somebody made them, if their path is served, and otherwise wait
 //!    in the annotation; only where they call is corrected.
 //! 3. An entry is added only when its path is answered everywhere behind the Service.
@@ -19,6 +20,7 @@ mod choices;
 mod conditions;
 mod conversion;
 mod entry;
+mod narrowing;
 #[cfg(test)]
 mod tests;
 
@@ -38,6 +40,7 @@ pub use choices::{CHOICES_IN_EFFECT, CHOICES_KEY, CHOICES_REFUSED, Choices, Choi
 pub use conversion::Definition;
 use conversion::guarded;
 use entry::{ClientConfig, Lens, Webhook, json};
+use narrowing::Narrowing;
 use values::json_patch::{Patch, Pointer, string};
 use values::segment::Segment;
 use values::selector::Selector;
@@ -430,6 +433,7 @@ impl Configuration {
 
     /// Corrects the entries that stay, which lie in the order of `names`.
     fn repair(&self, names: &[String], desired: &[Desired], wanted: &Wanted<'_>, plan: &mut Plan) {
+        let narrowing = Narrowing::of(self);
         for (index, name) in names.iter().enumerate() {
             let Some(desired) = desired.iter().find(|desired| desired.name() == name) else { continue };
             let Some((raw, Some(lens))) =
@@ -445,10 +449,12 @@ impl Configuration {
             let client_config = lens.client_config.renewed(endpoint, wanted.segment, desired.path(), bundle);
             match (desired, serde_json::from_str::<Webhook>(raw.get())) {
                 (Desired::Own(own), Ok(live)) => {
-                    live.edit(&own.called(client_config), &place, &mut plan.patch);
+                    let own = narrowing.narrowed(own, Some(&live)).called(client_config);
+                    live.edit(&own, &place, &mut plan.patch);
                 }
                 (Desired::Own(own), Err(_)) => {
-                    plan.patch.replace(place, json(&own.called(client_config)));
+                    let own = narrowing.narrowed(own, None).called(client_config);
+                    plan.patch.replace(place, json(&own));
                 }
                 (Desired::Foreign { .. }, _) => {
                     lens.client_config.edit(&client_config, &place.key("clientConfig"), &mut plan.patch);
@@ -465,7 +471,7 @@ impl Configuration {
         wanted: &Wanted<'_>,
         plan: &mut Plan,
     ) {
-        let mut next = 0;
+        let (narrowing, mut next) = (Narrowing::of(self), 0);
         for desired in desired {
             if let Some(position) = names.iter().position(|name| name == desired.name()) {
                 next = position + 1;
@@ -481,7 +487,7 @@ impl Configuration {
             }
             let place = webhooks().index(next);
             match desired {
-                Desired::Own(own) => plan.patch.add(place, json(own)),
+                Desired::Own(own) => plan.patch.add(place, json(&narrowing.narrowed(own, None))),
                 Desired::Foreign { kept, client_config, .. } => {
                     plan.patch.add(place.clone(), kept.get());
                     plan.patch.add(place.key("clientConfig"), json(client_config));

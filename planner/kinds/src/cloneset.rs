@@ -32,6 +32,7 @@ use crate::workload::member::{Member, own_pods};
 use crate::workload::membership::Membership;
 use crate::workload::plan::{Plan, Problems};
 use crate::workload::revision::{self, Choice, HISTORY_LIMIT, Limit, StoredRevision};
+use crate::workload::rollout_batch;
 use crate::workload::snapshot::Snapshot;
 use crate::workload::start::{self, Start};
 use ::pod::inplace::Rules;
@@ -133,7 +134,7 @@ pub fn plan(snapshot: &Snapshot<'_, CloneSet>, moment: Moment) -> Plan<Status> {
         Err(plan) => return *plan,
     };
     let (own, strangers) = own_pods(snapshot.pods, &set.metadata.uid, &selector);
-    let working = Working {
+    let mut working = Working {
         snapshot,
         now: moment.now,
         rules: Rules::clone_set(snapshot.gates, snapshot.environment.server),
@@ -145,7 +146,9 @@ pub fn plan(snapshot: &Snapshot<'_, CloneSet>, moment: Moment) -> Plan<Status> {
         claims: Claims::of(snapshot),
         taken: TakenIds::of(snapshot),
         prepared_is_new: snapshot.gates.enabled(Feature::PreparingUpdateAsUpdate),
+        keeps_serving: false,
     };
+    working.keeps_serving = working.limits.max_surge > 0 && update::keeps_serving(&working);
     if set.metadata.deletion_timestamp.is_some() {
         let (status, _) = status::observe(&working);
         return Plan { status: Some(status), ..Plan::default() };
@@ -175,7 +178,7 @@ fn steps(working: &Working<'_>, moment: Moment) -> Plan<Status> {
     let available = working.members.iter().filter_map(|member| member.available_at).min();
     let times = [available, deadline, standing].into_iter().flatten();
     let delays = times.map(|time| just_after(time, working.now)).chain(update.step.requeue);
-    Plan {
+    let plan = Plan {
         problems: Problems { scale: scale.problem, update: update.step.problem },
         scale: scale.actions,
         update: update.step.actions,
@@ -187,7 +190,8 @@ fn steps(working: &Working<'_>, moment: Moment) -> Plan<Status> {
         requeue_after: delays.min(),
         explanation,
         ..Plan::default()
-    }
+    };
+    rollout_batch::labelled(plan, &working.set().metadata, working.update.name())
 }
 
 /// Finds the revision of the present template, or what to write so that there is one.

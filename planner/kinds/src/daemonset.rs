@@ -29,6 +29,7 @@ use crate::workload::kind::{Workload, WorkloadStatus};
 use crate::workload::membership::Membership;
 use crate::workload::plan::{Plan, Problems};
 use crate::workload::revision::{self, HISTORY_LIMIT, Limit};
+use crate::workload::rollout_batch;
 use crate::workload::snapshot::Snapshot;
 use crate::workload::start::{self, Start};
 use ::pod::node_fit::NodeFacts;
@@ -194,7 +195,7 @@ fn steps(working: &Working<'_>) -> Plan<Status> {
     let available = working.pods().filter_map(|pod| pod.member.available_at).min();
     let times = [available, standing, scale.again].into_iter().flatten();
     let delays = times.map(|time| just_after(time, working.now)).chain(update.step.requeue);
-    Plan {
+    let plan = Plan {
         release,
         scale: scale.actions,
         update: update.step.actions,
@@ -207,5 +208,6 @@ fn steps(working: &Working<'_>) -> Plan<Status> {
         requeue_after: delays.min(),
         explanation,
         ..Plan::default()
-    }
+    };
+    rollout_batch::labelled(plan, &working.set().metadata, working.update.name())
 }

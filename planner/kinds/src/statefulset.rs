@@ -32,6 +32,7 @@ use crate::workload::kind::{Workload, WorkloadStatus};
 use crate::workload::ordinal;
 use crate::workload::plan::{Plan, Problems};
 use crate::workload::revision::{self, HISTORY_LIMIT, Limit, StoredRevision};
+use crate::workload::rollout_batch;
 use crate::workload::snapshot::Snapshot;
 use crate::workload::start::{self, Start};
 use pod::observed::ObservedPod;
@@ -186,7 +187,7 @@ fn steps(working: &Working<'_>) -> Plan<Status> {
     let mut changes = upkeep.actions;
     changes.append(&mut scale.deletions);
     changes.extend(update.step.actions);
-    Plan {
+    let plan = Plan {
         release,
         problems,
         scale: scale.creations,
@@ -198,5 +199,6 @@ fn steps(working: &Working<'_>) -> Plan<Status> {
         requeue_after,
         explanation,
         ..Plan::default()
-    }
+    };
+    rollout_batch::labelled(plan, &working.set().metadata, working.update.name())
 }

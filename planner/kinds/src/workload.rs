@@ -81,6 +81,7 @@ pub mod recreate;
 mod required;
 pub mod resolved;
 pub mod revision;
+pub mod rollout_batch;
 pub mod snapshot;
 pub(crate) mod start;
 pub mod status;

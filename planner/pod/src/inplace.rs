@@ -94,6 +94,7 @@ pub fn start(pod: &ObservedPod, spec: &UpdateSpec, rules: &Rules, now: Timestamp
     let mut spec = spec.clone();
     let mut state = State { revision: spec.revision.clone(), ..State::default() };
     unfinished::take_over(pod, rules, &mut spec, &mut state);
+    let is_unnoticed = spec.changes_only_metadata();
     let mut writes = Vec::new();
     if must_become_not_ready(pod, &spec, rules) {
         let conditions = readiness::not_ready(pod, now);
@@ -101,7 +102,7 @@ pub fn start(pod: &ObservedPod, spec: &UpdateSpec, rules: &Rules, now: Timestamp
             writes.push(PodWrite { conditions, ..PodWrite::to(Target::Status) });
         }
     }
-    let grace = u64::try_from(spec.grace_seconds).ok().filter(|seconds| *seconds > 0);
+    let grace = u64::try_from(spec.grace_seconds).ok().filter(|seconds| *seconds > 0 && !is_unnoticed);
     // Annotations hold whole seconds: rounded up, so that the grace period is never short.
     state.update_timestamp = Seconds(if grace.is_some() { whole_second_after(now) } else { now });
     state.update_env_from_metadata |= spec.update_env_from_metadata;
@@ -123,16 +124,18 @@ pub fn start(pod: &ObservedPod, spec: &UpdateSpec, rules: &Rules, now: Timestamp
         SetsUpdating::IfPresent => pod.label(LIFECYCLE_STATE).is_some(),
         SetsUpdating::Never => false,
     };
-    if sets_updating {
+    // Who is told before and after an update is told of each.
+    let is_told = matches!(LifecycleState::of(pod), Some(state) if state != LifecycleState::Normal);
+    if sets_updating && (is_told || !is_unnoticed) {
         LifecycleState::Updating.record(&mut write, now);
     }
     writes.push(write);
     Started { writes, requeue: grace.map(Duration::from_secs) }
 }
 
-/// A change of resources alone leaves the Pod ready, unless it restarts a container.
+/// A change of metadata alone leaves the Pod ready, and so does one of resources, unless it restarts a container.
 fn must_become_not_ready(pod: &ObservedPod, spec: &UpdateSpec, rules: &Rules) -> bool {
-    if !pod.has_readiness_gate(IN_PLACE_UPDATE_READY) {
+    if !pod.has_readiness_gate(IN_PLACE_UPDATE_READY) || spec.changes_only_metadata() {
         return false;
     }
     if !(rules.vertical_scaling && spec.changes_only_resources()) {

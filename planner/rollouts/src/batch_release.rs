@@ -223,6 +223,12 @@ fn progress(
     }
     actions::hold(&mut task)?;
     let labels = batches(&mut task, closes, moment, plan)?;
+    // Noted last: the release goes on without waiting for it.
+    actions::note_held(&mut task);
+    labels::announce(
+        &mut task,
+        plan.status.canary_status.as_ref().map_or(0, |present| present.current_batch),
+    );
     plan.writes.extend(task.into_writes().chain(labels));
     Ok(())
 }

@@ -7,9 +7,10 @@
 
 use std::sync::Arc;
 
-use api::annotations::{DAEMONSET_ORIGINAL_UPDATE_STRATEGY, IN_PROGRESSING, ROLLOUT_ID};
+use api::annotations::{
+    DAEMONSET_ORIGINAL_UPDATE_STRATEGY, HELD_PARTITION, IN_PROGRESSING, ROLLOUT_BATCH, ROLLOUT_ID,
+};
 use api::features::FeatureGates;
-use api::group_and_version;
 use api::kinds::rollout::{Phase, Rollout};
 use api::labels::{POD_TEMPLATE_HASH, STABLE_REVISION};
 use pod::template::comparison;
@@ -23,7 +24,8 @@ use crate::object::Object as _;
 use crate::reference;
 use crate::view::{Unread, View};
 use crate::workload::blue_green::hold_settings;
-use crate::workload::{ALL_PODS, Style, WorkloadKind, given_rollout_id};
+use crate::workload::partition::{self, ALL_PODS, hold_partition, note_partition};
+use crate::workload::{Style, WorkloadKind, given_rollout_id};
 
 mod deployment;
 #[cfg(test)]
@@ -66,6 +68,8 @@ pub fn review(old: &Value, new: &Value, context: &Context<'_>) -> Result<Patch, 
         deployment::hold(&mut frozen, old, style, update.changes_template());
     } else if update.begins_release() {
         update.freeze(&mut frozen)?;
+    } else if update.is_running {
+        hold_partition(kind, &mut frozen);
     }
     if update.is_running {
         hold_settings(&mut frozen, false);
@@ -98,7 +102,10 @@ impl Update<'_> {
         }
         for part in ["labels", "annotations"] {
             let noted = self.old.members(&format!("/metadata/{part}")).into_iter().flatten();
-            for (key, value) in noted.filter(|(key, _)| key.starts_with(NOTES) && *key != ROLLOUT_ID) {
+            let is_note = |key: &str| {
+                key.starts_with(NOTES) && key != ROLLOUT_ID || [ROLLOUT_BATCH, HELD_PARTITION].contains(&key)
+            };
+            for (key, value) in noted.filter(|(key, _)| is_note(key)) {
                 set(frozen, &["metadata", part, key], value.clone());
             }
         }
@@ -170,12 +177,6 @@ impl Update<'_> {
                 set(frozen, &["metadata", "labels", STABLE_REVISION], json!(revision));
                 set(frozen, &["spec", "paused"], json!(true));
             }
-            WorkloadKind::CloneSet => {
-                let is_older = group_and_version(frozen.text("/apiVersion")).1 == "v1alpha1";
-                let in_older = ["spec", "updateStrategy", "partition"];
-                let path = ["spec", "updateStrategy", "rollingUpdate", "partition"];
-                set(frozen, if is_older { &in_older } else { &path }, json!("100%"));
-            }
             WorkloadKind::DaemonSet => {
                 let kind = frozen.text("/spec/updateStrategy/type").to_owned();
                 if frozen.annotation(DAEMONSET_ORIGINAL_UPDATE_STRATEGY).is_none() {
@@ -184,12 +185,14 @@ impl Update<'_> {
                 }
                 set(frozen, &["spec", "updateStrategy", "type"], json!("OnDelete"));
             }
-            WorkloadKind::AdvancedDaemonSet
-            | WorkloadKind::StatefulSet
-            | WorkloadKind::AdvancedStatefulSet
-            | WorkloadKind::StatefulSetLike => {
-                let path = ["spec", "updateStrategy", "rollingUpdate", "partition"];
-                set(frozen, &path, json!(ALL_PODS));
+            kind => {
+                let all = if kind == WorkloadKind::CloneSet { json!("100%") } else { json!(ALL_PODS) };
+                if let Some(path) = partition::path(kind, frozen) {
+                    set(frozen, path, all);
+                }
+                if frozen.annotation(HELD_PARTITION).is_some() {
+                    note_partition(kind, frozen);
+                }
             }
         }
         let running = json!({"rolloutName": self.rollout.metadata.name}).to_string();

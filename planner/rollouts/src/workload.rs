@@ -32,7 +32,7 @@ mod canary;
 #[cfg(test)]
 pub(crate) mod fixture;
 mod kind;
-mod partition;
+pub(crate) mod partition;
 mod revisions;
 pub(crate) mod rollback;
 pub(crate) mod task;
@@ -41,7 +41,6 @@ mod tests;
 mod versions;
 
 pub use kind::WorkloadKind;
-pub(crate) use partition::ALL_PODS;
 pub use revisions::controller_revisions;
 pub(crate) use revisions::revision_hash;
 

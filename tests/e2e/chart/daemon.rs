@@ -57,6 +57,7 @@ fn values_of_the_agent_reach_it() {
         "daemon.stateDirectory=/opt/agent",
         "daemon.log.level=5",
         "daemon.nodeSelector.pool=a",
+        "daemon.seLinuxOptions.type=spc_t",
         "daemon.extraEnvs[0].name=A",
         "daemon.extraEnvs[0].value=b",
         "daemon.extraArguments={--max-workers-for-pull-image=2}",
@@ -77,6 +78,7 @@ fn values_of_the_agent_reach_it() {
     assert_eq!(pod["volumes"][1]["name"], "token", "nothing else of the host");
     assert_eq!(pod["volumes"][2]["hostPath"]["path"], "/opt/agent");
     assert_eq!(pod["nodeSelector"], json!({"pool": "a"}));
+    assert_eq!(pod["securityContext"]["seLinuxOptions"], json!({"type": "spc_t"}));
 }
 
 #[test]

@@ -71,6 +71,31 @@ async fn refusals_are_counted_and_logged() {
     .await;
 }
 
+/// Scenario 42.
+#[tokio::test]
+async fn pods_that_are_not_ready_pass_unless_the_budget_protects_them() {
+    let (_, budget, pods) = shop_of("budget-unready", 3, 1).await;
+    for pod in &pods[..2] {
+        serve(pod, false).await;
+    }
+    counted(&budget, [0, 1, 2, 3]).await;
+    let say = async |word: &str, is_refused: bool| {
+        choose(&budget, word).await;
+        wait_for(&format!("admission to know {word}"), async || {
+            let answer = pods[0].delete_dry().await;
+            if (answer.0 == 403) == is_refused { Ok(()) } else { Err(answer) }
+        })
+        .await;
+    };
+    say("Protect", true).await;
+    assert_refused(&pods[0].delete().await, DELETION);
+    assert_refused(&pods[1].evict(&json!({})).await, EVICTION);
+    say("Release", false).await;
+    assert_passed(&pods[0].delete().await);
+    assert_passed(&pods[1].evict(&json!({})).await);
+    assert_refused(&pods[2].delete().await, DELETION);
+}
+
 /// Scenario 39.
 #[tokio::test]
 async fn the_eviction_of_a_pod_that_does_not_exist_fails() {

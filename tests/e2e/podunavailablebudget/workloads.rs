@@ -161,6 +161,8 @@ async fn least_ready_in_a_rollout(prefix: &str, spec: Value, change: impl FnOnce
     set.patch(&json!({"spec": spec})).await;
     let limit = json!({"maxUnavailable": "20%", "protectOperations": ["UPDATE"]});
     let budget = establish(&shop, targeting("CloneSet", limit)).await;
+    // An update that has begun goes on all the same.
+    choose(&budget, "Protect").await;
     counted(&budget, [2, 10, 8, 10]).await;
     for pod in list(&shop).await {
         pod.patch(&json!({"metadata": {"labels": {HOOK: "true"}}})).await;
@@ -256,6 +258,7 @@ async fn a_sidecar_whose_image_is_mended_is_rolled_out_behind_a_budget() {
     let all_at_once = |set: Object| set.with("/spec/updateStrategy/maxUnavailable", "100%");
     let fleet = sidecarset_rollout::Fleet::launch_on(server, "budget-sidecar", 4, all_at_once).await;
     let budget = establish(&fleet.shop, selecting(4, json!({"maxUnavailable": 1}))).await;
+    choose(&budget, "Protect").await;
     counted(&budget, [1, 4, 3, 4]).await;
     fleet.roll("busybox:missing", json!({})).await;
     counted(&budget, [0, 3, 3, 4]).await;

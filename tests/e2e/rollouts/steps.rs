@@ -27,6 +27,9 @@ async fn scenario_1_each_step_of_a_cloneset_follows_an_approval() {
     for (step, new) in [(1, 1), (2, 3)] {
         release.paused(step).await;
         assert_eq!(release.new_pods().await, new, "step {step}");
+        // As a manifest that is applied again.
+        let applied = release.fleet.set.patch(&json!({"spec": {"updateStrategy": {"partition": 0}}})).await;
+        assert_ne!(applied["spec"]["updateStrategy"]["partition"], 0, "step {step}");
         release.approve().await;
     }
     release.over("True").await;

@@ -26,7 +26,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use webhooks::Metrics;
-use webhooks::probes::{Checks, health_router, metrics_router};
+use webhooks::probes::{Checks, ObjectMetrics, health_router, metrics_router};
 use webhooks::router::{Limits, router};
 use webhooks::server::{ConnectionLimits, Drained, Serve, Server, bind};
 
@@ -390,7 +390,8 @@ async fn probes_and_metrics_are_served_over_plain_http() {
         liveness: Arc::new(|| Ok(())),
         readiness: Arc::new(|| Err("SidecarSets are not listed yet".to_owned())),
     };
-    let router = health_router(checks).merge(metrics_router(metrics.registry().clone(), None));
+    let objects: ObjectMetrics = Arc::new(|| Ok("kruise_cloneset_spec_replicas 1\n".to_owned()));
+    let router = health_router(checks).merge(metrics_router(metrics.registry().clone(), Some(objects), None));
     let server =
         Server::start_plain(bind(0).unwrap(), router, ConnectionLimits::default(), &metrics).unwrap();
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, server.local_address().port()));
@@ -402,6 +403,7 @@ async fn probes_and_metrics_are_served_over_plain_http() {
         ("/healthz/ping", 200, "ok"),
         ("/readyz", 500, "[-]webhook-ready failed: SidecarSets are not listed yet\n"),
         ("/readyz/webhook-ready", 500, "[-]webhook-ready failed: SidecarSets are not listed yet\n"),
+        ("/metrics/objects", 200, "kruise_cloneset_spec_replicas 1\n"),
     ];
     for (path, status, expected) in cases {
         patiently(sender.ready()).await.unwrap();

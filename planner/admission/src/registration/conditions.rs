@@ -39,9 +39,9 @@ fn asks_for_order() -> String {
     format!("has(object.metadata.annotations) && '{CONTAINER_EXIT_PRIORITY}' in object.metadata.annotations")
 }
 
-/// A release begins with another template or another identity of it. While one is running, a Deployment may not be let go,
-/// and while a blue-green one is running the settings may not change that it has saved. Nothing else concerns a release:
-/// replicas and metadata change without us.
+/// A release begins with another template or another identity of it. While one is running the workload may not be let go or
+/// opened, and while a blue-green one is running the settings may not change that it has saved. Nothing else concerns a
+/// release: replicas and metadata change without us.
 fn concerns_release() -> String {
     let value = |object: &str| format!("(field in {object}.spec ? [{object}.spec[field]] : [])");
     let id = |object: &str| {
@@ -65,9 +65,9 @@ fn concerns_release() -> String {
         id("object"),
         id("oldObject"),
         has(IN_PROGRESSING),
-        changes("['paused', 'strategy']"),
+        changes("['paused', 'strategy', 'updateStrategy']"),
         has(ORIGINAL_DEPLOYMENT_STRATEGY),
-        changes("['minReadySeconds', 'progressDeadlineSeconds', 'updateStrategy']"),
+        changes("['minReadySeconds', 'progressDeadlineSeconds']"),
     )
 }
 

@@ -28,7 +28,7 @@ pub(super) struct Webhook {
     #[serde(default = "equivalent")]
     match_policy: String,
     #[serde(default)]
-    namespace_selector: LabelSelector,
+    pub(super) namespace_selector: LabelSelector,
     #[serde(default)]
     object_selector: LabelSelector,
     /// Only mutating webhooks have one.

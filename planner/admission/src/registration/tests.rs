@@ -6,6 +6,7 @@ use api::features::Feature;
 use values::json_patch::apply;
 
 mod exit_priority;
+mod narrowing;
 mod rollouts;
 
 fn settings() -> Settings {

@@ -131,6 +131,8 @@ pub struct Question {
     pub rollback: bool,
     /// Pods in `PreparingDelete` do not count when Pods are added.
     pub exclude_preparing_delete: bool,
+    /// The update takes no Pod out of service, and asks for none beyond `replicas`.
+    pub keeps_serving: bool,
 }
 
 /// The answer. All numbers but `update` and `update_limit` are at least 0.
@@ -262,7 +264,7 @@ impl Question {
         let for_scale = (unavailable + specified - max_unavailable).clamp(0, specified);
         let for_scale_old = (for_scale - specified_new).max(0);
         let (mut for_update, mut for_update_old) = (0, 0);
-        if old_diff.signum() * new_diff.signum() == -1 {
+        if old_diff.signum() * new_diff.signum() == -1 && !self.keeps_serving {
             for_update = held + old_diff.abs().min(new_diff.abs());
             let goes_back = if old_diff.abs() <= new_diff.abs() { old_diff < 0 } else { new_diff > 0 };
             for_update_old = if goes_back { for_update } else { 0 };

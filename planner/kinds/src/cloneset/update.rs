@@ -26,18 +26,12 @@ pub(super) fn plan(working: &Working<'_>) -> Update {
     let difference = working.difference(false);
     let forward = difference.update > 0;
     let target = if forward { working.update } else { working.current };
-    let updates = Updates {
-        rules: &working.rules,
-        hooks: &working.set().spec.lifecycle,
-        flavour: Flavour::CloneSet,
-        held: working.snapshot.held,
-        now: working.now,
-    };
+    let updates = updates(working);
     let mut step = UpdateStep::default();
     let mut policy = policy(working, target);
     let chosen = choose(working, difference.update, &updates, &mut policy, &mut step);
     let choice = Choice::new(working, target, forward, difference.update_limit);
-    let taken = choice.among(&chosen);
+    let taken = choice.among(&chosen, |member| updates.keeps_serving(member, &mut policy));
     let turn = Turn {
         chosen: chosen.iter().map(|member| member.name()).collect(),
         taken: taken.iter().map(|member| member.name()).collect(),
@@ -49,6 +43,26 @@ pub(super) fn plan(working: &Working<'_>) -> Update {
         }
     }
     Update { step, difference }
+}
+
+/// The update takes no Pod out of service, nor does the way back.
+pub(super) fn keeps_serving(working: &Working<'_>) -> bool {
+    let updates = updates(working);
+    [(true, working.update), (false, working.current)].into_iter().all(|(forward, target)| {
+        let mut policy = policy(working, target);
+        let mut others = working.members.iter().filter(|member| member.is_updated != forward);
+        others.all(|member| updates.keeps_serving(member, &mut policy))
+    })
+}
+
+fn updates<'w>(working: &'w Working<'_>) -> Updates<'w> {
+    Updates {
+        rules: &working.rules,
+        hooks: &working.set().spec.lifecycle,
+        flavour: Flavour::CloneSet,
+        held: working.snapshot.held,
+        now: working.now,
+    }
 }
 
 /// How Pods come to `target`.
@@ -131,10 +145,15 @@ impl Choice {
 
     /// The Pods that the budget bears, in their order. One that serves nobody costs nothing of it, so it is
     /// taken also behind others that have to wait; but too many Pods that are not available at the target
-    /// revision stop a failing rollout.
-    fn among<'w, 'a>(mut self, chosen: &[&'w Member<'a>]) -> Vec<&'w Member<'a>> {
-        let mut taken = Vec::new();
-        for member in chosen {
+    /// revision stop a failing rollout. Those whose update `is_free` are all taken.
+    fn among<'w, 'a>(
+        mut self,
+        chosen: &[&'w Member<'a>],
+        mut is_free: impl FnMut(&'w Member<'a>) -> bool,
+    ) -> Vec<&'w Member<'a>> {
+        let (mut taken, waiting): (Vec<_>, Vec<_>) =
+            chosen.iter().copied().partition(|member| is_free(member));
+        for member in waiting {
             // Of Pods that serve nobody one may be tried even where the budget is used up: it takes nothing
             // away.
             if self.tried >= self.limit.max(1) {
@@ -143,7 +162,7 @@ impl Choice {
             let is_borne = self.tried < self.limit && self.allowance.take(member, true);
             if is_borne || !member.is_serving {
                 self.tried += 1;
-                taken.push(*member);
+                taken.push(member);
             }
         }
         taken

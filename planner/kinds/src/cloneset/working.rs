@@ -26,6 +26,8 @@ pub(super) struct Working<'a> {
     pub(super) taken: TakenIds<'a>,
     /// Gate `PreparingUpdateAsUpdate`.
     pub(super) prepared_is_new: bool,
+    /// The update takes no Pod out of service; asked only where there may be surge.
+    pub(super) keeps_serving: bool,
 }
 
 impl<'a> Working<'a> {
@@ -42,6 +44,7 @@ impl<'a> Working<'a> {
                 && gates.enabled(Feature::CloneSetPartitionRollback),
             exclude_preparing_delete: set.spec.scale_strategy.exclude_preparing_delete
                 || environment.exclude_preparing_delete,
+            keeps_serving: self.keeps_serving,
         };
         let (old, new) = groups(&self.members, prepared_is_new);
         question.answer(old, new)

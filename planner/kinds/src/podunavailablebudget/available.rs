@@ -7,6 +7,7 @@ use api::annotations::{
     IN_PLACE_UPDATE_STATE, SIDECARSET_IN_PLACE_UPDATE_STATE, SIDECARSET_INJECTED_LIST,
     SIDECARSET_REPLACED_CONTAINERS,
 };
+use api::conditions::{IN_PLACE_UPDATE_READY, KRUISE_POD_READY};
 use api::environment::IS_INJECTED;
 use api::features::FeatureGates;
 use api::labels::UNAVAILABLE_POD_PREFIX;
@@ -46,10 +47,23 @@ impl Availability {
         if !pod.is_ready() {
             return Some("it is not ready".to_owned());
         }
-        if let Some((label, _)) = pod.metadata.labels.iter().find(|(key, _)| is_unavailable_label(key)) {
+        if let Some(label) = unavailable_label(pod) {
             return Some(format!("label {label} takes it out"));
         }
         self.inconsistency(pod)
+    }
+
+    /// The Pod runs and is not ready, and nobody has taken it out of service on purpose: who did has taken its unit, and
+    /// must be able to finish (docs/behaviour/podunavailablebudget.md#pods-that-are-not-ready).
+    pub(crate) fn pod_fails(&self, pod: &ObservedPod) -> bool {
+        let is_shut = |gate| pod.condition(gate).is_some_and(|condition| &*condition.status == "False");
+        pod.metadata.deletion_timestamp.is_none()
+            && &*pod.status.phase == "Running"
+            && !pod.is_ready()
+            && ![KRUISE_POD_READY, IN_PLACE_UPDATE_READY].into_iter().any(is_shut)
+            && unavailable_label(pod).is_none()
+            && !is_starting(pod)
+            && self.inconsistency(pod).is_none()
     }
 
     /// Why it can't be said that its containers run what the spec says.
@@ -78,6 +92,21 @@ pub(crate) fn trace(pod: &ObservedPod) -> i32 {
     let texts = left.into_iter().map(|key| pod.annotation(key).unwrap_or_default());
     let hash = fnv1_32(texts.flat_map(|text| text.bytes().chain([0])));
     i32::try_from(hash % 999 + 1).unwrap_or_default()
+}
+
+/// A container waits to be started with what it was given, for its image for instance, and not because it has failed
+/// before.
+fn is_starting(pod: &ObservedPod) -> bool {
+    let ObservedPod { status, .. } = pod;
+    let mut containers = status.init_container_statuses.iter().chain(&status.container_statuses);
+    containers.any(|container| {
+        container.state.waiting.as_ref().is_some_and(|waiting| &*waiting.reason != "CrashLoopBackOff")
+    })
+}
+
+/// The label that takes the Pod out, if one does.
+fn unavailable_label(pod: &ObservedPod) -> Option<&str> {
+    pod.metadata.labels.iter().map(|(key, _)| key).find(|key| is_unavailable_label(key))
 }
 
 /// Whether a label takes its Pod out.

@@ -9,6 +9,7 @@ use api::kinds::podunavailablebudget::PodUnavailableBudget;
 use jiff::Timestamp;
 
 use super::reason::Reason;
+use super::terms::UnhealthyPods;
 use crate::workload::namespaced::Entry;
 use crate::workload::resolved::ResolvedWorkload;
 use crate::workload::target::Workload;
@@ -34,6 +35,8 @@ pub(crate) struct Scope {
     selector: PodSelector,
     /// Pods that always pass.
     pub(crate) ignored: PodSelector,
+    /// Whether Pods that are not ready pass.
+    pub(crate) unhealthy: UnhealthyPods,
     /// Unset it counts as the youngest, so that a manifest does not displace what is there.
     created: Timestamp,
 }
@@ -60,6 +63,7 @@ impl Scope {
             target: spec.target_ref.as_ref().map(|target| Workload::from(target).into_owned()),
             selector: PodSelector::compile(spec.selector.as_ref()),
             ignored: PodSelector::compile(spec.ignored_pod_selector.as_ref()),
+            unhealthy: UnhealthyPods::given(budget).unwrap_or_default(),
             created: created.unwrap_or(Timestamp::MAX),
         }
     }

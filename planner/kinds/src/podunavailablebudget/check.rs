@@ -10,7 +10,7 @@ use super::available::Availability;
 use super::budget::{Budget, protecting};
 use super::change;
 use super::reserve::Claim;
-use super::terms::Operation;
+use super::terms::{Operation, UnhealthyPods};
 use pod::disruption::Disruption;
 use pod::observed::ObservedPod;
 use values::verdict::{Denial, refused};
@@ -81,10 +81,13 @@ pub fn budget_of<'b>(
     budgets: &'b [Budget],
     gates: &FeatureGates,
 ) -> Result<Option<&'b Budget>, Denial> {
-    if passes(pod) || !Availability::new(gates).holds_for(pod) {
+    let availability = Availability::new(gates);
+    let is_available = availability.holds_for(pod);
+    if passes(pod) || !is_available && !availability.pod_fails(pod) {
         return Ok(None);
     }
-    let Some(budget) = protecting(budgets, pod) else { return Ok(None) };
+    let holds = |budget: &&Budget| is_available || budget.scope.unhealthy == UnhealthyPods::Protect;
+    let Some(budget) = protecting(budgets, pod).filter(holds) else { return Ok(None) };
     match budget.scope.ignored.matches(&pod.metadata.labels) {
         Ok(true) => Ok(None),
         Ok(false) => Ok(Some(budget)),

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use api::Raw;
+use api::annotations::UNHEALTHY_PODS;
 use api::features::{Feature, FeatureGates};
 use api::kinds::podunavailablebudget::PodUnavailableBudget;
 use jiff::Timestamp;
@@ -11,7 +12,7 @@ use super::available::Availability;
 use super::budget::{Budget, protecting};
 use super::check::passes;
 use super::record::Entry;
-use super::terms::protected_operations;
+use super::terms::{UnhealthyPods, protected_operations};
 use crate::workload::explanation::{Blocker, Explanation};
 use crate::workload::namespaced::Entry as _;
 use pod::observed::{ObservedPod, PodCondition};
@@ -111,18 +112,32 @@ fn limits(
         |operation: &super::terms::Operation| format!("{}{}", operation.name(), gate(operation.gate()));
     let operations: Vec<String> = protected.iter().map(named).collect();
     let mut limits = vec![format!("holds {}", operations.join(", "))];
-    let passing = |pod: &&&Arc<ObservedPod>| {
-        passes(pod) || own.scope.ignored.matches(&pod.metadata.labels).unwrap_or(false)
-    };
-    let passing: Vec<&str> = pods.iter().filter(passing).map(|pod| &*pod.metadata.name).collect();
+    let passing =
+        |pod: &ObservedPod| passes(pod) || own.scope.ignored.matches(&pod.metadata.labels).unwrap_or(false);
+    let (passing, others): (Vec<_>, Vec<_>) = pods.iter().partition(|pod| passing(pod));
     if !passing.is_empty() {
-        limits.push(format!("always pass: {}", passing.join(", ")));
+        limits.push(format!("always pass: {}", names(&passing)));
+    }
+    if let Some(choice) = UnhealthyPods::given(budget) {
+        let available = Availability::new(gates);
+        let failing: Vec<_> = others.into_iter().filter(|pod| available.pod_fails(pod)).collect();
+        let what = match choice {
+            UnhealthyPods::Protect => "holds Pods that are not ready like available ones",
+            UnhealthyPods::Release => "lets Pods that are not ready pass",
+        };
+        let separator = if failing.is_empty() { "" } else { ": " };
+        limits.push(format!("annotation {UNHEALTHY_PODS} {what}{separator}{}", names(&failing)));
     }
     let observed = budget.status.observed_generation;
     if observed.is_some() && observed < budget.metadata.generation {
         limits.push("the numbers are those of an older spec; requests are decided by the new one".to_owned());
     }
     limits
+}
+
+fn names(pods: &[&&Arc<ObservedPod>]) -> String {
+    let names: Vec<&str> = pods.iter().map(|pod| &*pod.metadata.name).collect();
+    names.join(", ")
 }
 
 /// Why a Pod does not count as available.

@@ -1,7 +1,7 @@
-//! What a budget asks for, in numbers: which operations take a unit, and how many Pods must be available
+//! What a budget asks for: which operations take a unit, on which Pods, and how many must be available
 //! (docs/behaviour/podunavailablebudget.md#numbers).
 
-use api::annotations::{PUB_PROTECT_OPERATIONS, PUB_PROTECT_TOTAL_REPLICAS};
+use api::annotations::{PUB_PROTECT_OPERATIONS, PUB_PROTECT_TOTAL_REPLICAS, UNHEALTHY_PODS};
 use api::features::Feature;
 use api::kinds::podunavailablebudget::{PodUnavailableBudget, ProtectOperation, Spec};
 
@@ -50,6 +50,36 @@ impl Operation {
             ProtectOperation::Resize => Some(Self::Resize),
             ProtectOperation::Other(_) => None,
         }
+    }
+}
+
+/// What becomes of a request about a Pod that is not ready
+/// (docs/behaviour/podunavailablebudget.md#pods-that-are-not-ready).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum UnhealthyPods {
+    /// It takes no unit, and passes.
+    #[default]
+    Release,
+    /// It needs a unit, as one about an available Pod does.
+    Protect,
+}
+
+impl UnhealthyPods {
+    /// Every choice.
+    pub(crate) const ALL: [Self; 2] = [Self::Protect, Self::Release];
+
+    /// The word for it in the annotation.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Release => "Release",
+            Self::Protect => "Protect",
+        }
+    }
+
+    /// What the annotation of a budget says; `None` where there is none, or another word.
+    pub(crate) fn given(budget: &PodUnavailableBudget) -> Option<Self> {
+        let word = budget.metadata.annotations.get(UNHEALTHY_PODS)?;
+        Self::ALL.into_iter().find(|choice| choice.name() == word)
     }
 }
 

@@ -1,14 +1,14 @@
 //! What a PodUnavailableBudget may say (docs/behaviour/podunavailablebudget.md#validation).
 
 use api::Raw;
-use api::annotations::{PUB_PROTECT_OPERATIONS, PUB_PROTECT_TOTAL_REPLICAS};
+use api::annotations::{PUB_PROTECT_OPERATIONS, PUB_PROTECT_TOTAL_REPLICAS, UNHEALTHY_PODS};
 use api::features::{Feature, FeatureGates};
 use api::kinds::podunavailablebudget::{API_VERSION, PodUnavailableBudget, ProtectOperation, Spec};
 use api::kinds::shared::IntOrString;
 use api::meta::LabelSelector;
 use serde::Serialize;
 
-use super::terms::Operation;
+use super::terms::{Operation, UnhealthyPods};
 use crate::workload::submitted::{in_hub_version, leaves_spec};
 use crate::workload::target::Workload;
 use pod::template::limits::validate_number_or_percent;
@@ -59,11 +59,12 @@ pub fn review(new: &str, old: Option<&str>, context: &Context<'_>) -> Verdict {
     }
 }
 
-/// The annotations that say what fields say.
-fn limiting_annotations(object: &str) -> Option<[Option<String>; 2]> {
+/// The annotations that say what is protected.
+fn limiting_annotations(object: &str) -> Option<[Option<String>; 3]> {
     let mut budget: PodUnavailableBudget = serde_json::from_str(object).ok()?;
     let annotations = &mut budget.metadata.annotations;
-    Some([PUB_PROTECT_OPERATIONS, PUB_PROTECT_TOTAL_REPLICAS].map(|key| annotations.remove(key)))
+    let limiting = [PUB_PROTECT_OPERATIONS, PUB_PROTECT_TOTAL_REPLICAS, UNHEALTHY_PODS];
+    Some(limiting.map(|key| annotations.remove(key)))
 }
 
 /// A budget of a request, in the form in which it is stored.
@@ -111,6 +112,7 @@ fn validate(new: &Submitted, old: Option<&Submitted>, context: &Context<'_>) -> 
     let mut errors = Vec::new();
     let spec = &new.budget.spec;
     validate_total(new, &mut errors);
+    validate_unhealthy_pods(&new.budget, &mut errors);
     validate_subject(spec, &mut errors);
     validate_limit(spec, &mut errors);
     validate_operations(spec, &mut errors);
@@ -134,6 +136,15 @@ fn validate_total(new: &Submitted, errors: &mut Vec<FieldError>) {
     if new.budget.spec.protect_total_replicas.is_some_and(|field| field.to_string() != *total) {
         let message = "must match spec.protectTotalReplicas when both are set";
         errors.push(FieldError::invalid(path, total, message));
+    }
+}
+
+fn validate_unhealthy_pods(budget: &PodUnavailableBudget, errors: &mut Vec<FieldError>) {
+    if let Some(word) = budget.metadata.annotations.get(UNHEALTHY_PODS)
+        && UnhealthyPods::given(budget).is_none()
+    {
+        let path = FieldPath::new("metadata.annotations").key(UNHEALTHY_PODS);
+        errors.push(FieldError::not_supported(path, word, &UnhealthyPods::ALL.map(UnhealthyPods::name)));
     }
 }
 

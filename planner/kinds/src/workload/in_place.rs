@@ -131,6 +131,12 @@ impl Updates<'_> {
         busy
     }
 
+    /// The update takes the Pod out of no service: it needs no budget.
+    pub fn keeps_serving<'a>(&self, member: &Member<'a>, policy: &mut Policy<'_, 'a>) -> bool {
+        policy.way(member.pod).is_ok_and(|spec| spec.changes_only_metadata())
+            && self.starts_now(member, policy)
+    }
+
     /// The Pod is updated in place by this plan.
     fn starts_now<'a>(&self, member: &Member<'a>, policy: &mut Policy<'_, 'a>) -> bool {
         policy.way(member.pod).is_ok()

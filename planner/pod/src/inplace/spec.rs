@@ -45,6 +45,14 @@ impl UpdateSpec {
             && !self.update_env_from_metadata
     }
 
+    /// Nothing changes but labels and annotations that no container shows: the Pod serves on as it is.
+    pub fn changes_only_metadata(&self) -> bool {
+        self.container_images.is_empty()
+            && self.container_resources.is_empty()
+            && self.container_ref_metadata.is_empty()
+            && !self.update_env_from_metadata
+    }
+
     /// What the change is about, for people: `image of main, resources of main, metadata`.
     pub fn summary(&self) -> String {
         let images = self.container_images.keys().map(|name| format!("image of {name}"));

@@ -1,3 +1,5 @@
+use std::collections::BTreeMap;
+
 use super::*;
 use api::features::FeatureGates;
 use serde_json::{Value, json};
@@ -244,6 +246,38 @@ fn scenario_27_resources_go_through_their_own_endpoint_and_the_pod_stays_ready()
     let started = start(&self::pod(), &resource_change(), &older, now());
     assert_eq!(started.writes.len(), 1);
     assert_eq!(started.writes[0].containers[0].resources.limits.get("cpu"), Some("2"));
+}
+
+#[test]
+fn a_change_that_no_container_shows_is_one_write_and_leaves_the_pod_ready() {
+    let labels = BTreeMap::from([("team".to_owned(), Some("blue".to_owned()))]);
+    let patch = MetadataPatch { labels, ..MetadataPatch::default() };
+    let change = |grace_seconds| UpdateSpec {
+        revision: "demo-2".to_owned(),
+        metadata_patch: Some(patch.clone()),
+        grace_seconds,
+        ..UpdateSpec::default()
+    };
+    for grace_seconds in [0, 10] {
+        let mut pod = pod();
+        let started = start(&pod, &change(grace_seconds), &RULES, now());
+        assert_eq!((started.writes.len(), started.requeue), (1, None));
+        apply(&started.writes, &mut pod);
+        assert_eq!(
+            (pod.label("team"), pod.label("lifecycle.apps.kruise.io/state")),
+            (Some("blue"), Some("Normal"))
+        );
+        assert!(pod.is_ready() && pod.condition_is_true("InPlaceUpdateReady"));
+        assert_eq!(completed(&pod, &RULES), Ok(()));
+        assert_eq!(refresh(&pod, &RULES, now()).unwrap().writes, []);
+    }
+    // A hook that was told of the update before is told of its end.
+    let mut pod = pod();
+    let mut told = PodWrite::default();
+    told.set_label("lifecycle.apps.kruise.io/state", "PreparingUpdate");
+    apply(&[told], &mut pod);
+    apply(&start(&pod, &change(0), &RULES, now()).writes, &mut pod);
+    assert_eq!(pod.label("lifecycle.apps.kruise.io/state"), Some("Updating"));
 }
 
 #[test]

@@ -2,14 +2,17 @@
 
 use std::collections::BTreeMap;
 
+use api::annotations::ROLLOUT_BATCH;
 use api::kinds::batchrelease::{BatchRelease, BatchStatus};
 use api::labels::{CONTROLLER_REVISION_HASH, NO_NEED_UPDATE, ROLLOUT_BATCH_ID, ROLLOUT_ID};
+use kinds::workload::rollout_batch::annotation;
 use pod::observed::ObservedPod;
 use serde_json::json;
 
 use crate::object::ObjectName;
 use crate::view::{Unread, View};
 use crate::workload::batch::{Batch, planned};
+use crate::workload::task::Task;
 use crate::workload::{Workload, WorkloadKind};
 use crate::write::Write;
 
@@ -24,8 +27,16 @@ pub(super) struct Labels {
     pub(super) writes: Vec<Write>,
 }
 
-/// Labels of the Pods of all batches up to the present one. Each batch has its share of new Pods; the present one is filled
-/// first. Pods that had the new version before a rollback in batches have the room that the others leave.
+/// Says on the workload which batch begins, where its controller labels the Pods. `batch` counts from 0.
+pub(super) fn announce(task: &mut Task<'_>, batch: i32) {
+    let id = &task.release.spec.release_plan.rollout_id;
+    if !id.is_empty() && task.workload.kind.labels_its_pods() {
+        task.draft.annotate(ROLLOUT_BATCH, annotation(id, batch.saturating_add(1)));
+    }
+}
+
+/// Labels that Pods of all batches up to the present one lack. Each batch has its share of new Pods; the present one is
+/// filled first. Pods that had the new version before a rollback in batches have the room that the others leave.
 pub(super) fn of_batches(
     release: &BatchRelease,
     workload: &Workload,

@@ -337,6 +337,54 @@ fn blue_green_settings_are_put_back_and_those_of_their_author_saved() {
     }
 }
 
+/// Whoever applies a manifest again with a `partition` in it opens nothing.
+#[test]
+fn a_workload_is_opened_no_further_than_its_release_has_noted() {
+    const HELD: &str = "/metadata/annotations/kutter.io~1held-partition";
+    for (object, path, held, open) in [
+        (cloneset(), "/spec/updateStrategy/partition", json!("80%"), json!(0)),
+        (
+            workload("apps.kruise.io/v1beta1", "CloneSet"),
+            "/spec/updateStrategy/rollingUpdate/partition",
+            json!("80%"),
+            json!("20%"),
+        ),
+        (
+            workload("apps/v1", "StatefulSet"),
+            "/spec/updateStrategy/rollingUpdate/partition",
+            json!(4),
+            json!(0),
+        ),
+        (
+            workload("apps.kruise.io/v1beta1", "StatefulSet"),
+            "/spec/updateStrategy/rollingUpdate/partition",
+            json!(4),
+            Value::Null,
+        ),
+    ] {
+        let old = with(&with(&running(&object), path, held.clone()), HELD, json!(held.to_string()));
+        let applied = with(&old, path, open.clone());
+        assert_eq!(reviewed(&batches(), &old, &applied), old, "{path}");
+        let mut replaced = applied.clone();
+        replaced["metadata"]["annotations"] = json!({"note": "mine"});
+        assert_eq!(reviewed(&batches(), &old, &replaced)["spec"], old["spec"], "{path}: without annotations");
+        // The release itself opens it, and a person may close it.
+        let opened = with(&with(&old, path, json!(1)), HELD, json!("1"));
+        assert_eq!(reviewed(&batches(), &old, &opened), opened);
+        let closed = with(&old, path, if held.is_string() { json!("90%") } else { json!(5) });
+        assert_eq!(reviewed(&batches(), &old, &closed), closed);
+        // A new version holds all Pods, and nothing opens it after that.
+        let frozen = reviewed(&batches(), &old, &updated(&applied));
+        let all = frozen.pointer(path).unwrap();
+        assert!(*all == "100%" || *all == ALL_PODS, "{all}");
+        let again = reviewed(&batches(), &frozen, &with(&frozen, path, open));
+        assert_eq!(again, frozen);
+        // What another release has left behind opens nothing.
+        let stale = with(&frozen, HELD, json!("1"));
+        assert_eq!(reviewed(&batches(), &stale, &stale), stale);
+    }
+}
+
 #[test]
 fn a_deployment_whose_release_ends_is_let_go() {
     let old = held(&json!({"rollingStyle": "Partition"}));

@@ -1,7 +1,7 @@
 //! What a release does to its workload: holds it, opens it batch by batch, and hands it back
 //! (docs/behaviour/rollouts.md#workloads).
 
-use api::annotations::BATCH_RELEASE_CONTROL;
+use api::annotations::{BATCH_RELEASE_CONTROL, ROLLOUT_BATCH};
 use api::kinds::batchrelease::BatchRelease;
 use api::kinds::rollout::WorkloadRef;
 
@@ -33,7 +33,14 @@ pub(crate) fn keep_held(task: &mut Task<'_>) {
     match (task.workload.style, task.workload.kind) {
         (Style::BlueGreen, _) => blue_green::hold_settings(task.draft.edit(), false),
         (_, WorkloadKind::Deployment) => task.draft.set(&["spec", "paused"], true),
-        _ => {}
+        (_, kind) => partition::hold_partition(kind, task.draft.edit()),
+    }
+}
+
+/// Notes how far the workload is open, so that no other write opens it further.
+pub(crate) fn note_held(task: &mut Task<'_>) {
+    if task.workload.style == Style::Partition {
+        partition::note_partition(task.workload.kind, task.draft.edit());
     }
 }
 
@@ -50,6 +57,7 @@ pub(crate) fn open(task: &mut Task<'_>, batch: &Batch<'_>, closes: bool) -> Resu
 /// Ends the release for its workload. Returns what that waits for; `None` where nothing is left to do.
 pub(crate) fn end(task: &mut Task<'_>, end: End) -> Result<Option<String>, Unread> {
     task.draft.remove_annotation(BATCH_RELEASE_CONTROL);
+    task.draft.remove_annotation(ROLLOUT_BATCH);
     match task.workload.style {
         Style::Partition => {
             partition::end(task, end);

@@ -53,6 +53,11 @@ impl WorkloadKind {
         }
     }
 
+    /// Its controller, where it is ours, labels each Pod with its batch in the write that makes it new.
+    pub(crate) fn labels_its_pods(self) -> bool {
+        matches!(self, Self::CloneSet | Self::AdvancedStatefulSet | Self::AdvancedDaemonSet)
+    }
+
     /// It has a Pod on each Node, and no number of replicas.
     pub(super) fn is_daemon(self) -> bool {
         matches!(self, Self::AdvancedDaemonSet | Self::DaemonSet)

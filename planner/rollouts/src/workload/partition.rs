@@ -2,8 +2,9 @@
 
 use api::annotations::{
     DAEMONSET_ADVANCED_CONTROL, DAEMONSET_ORIGINAL_UPDATE_STRATEGY, DAEMONSET_REVISION,
-    DEPLOYMENT_EXTRA_STATUS, DEPLOYMENT_STRATEGY,
+    DEPLOYMENT_EXTRA_STATUS, DEPLOYMENT_STRATEGY, HELD_PARTITION,
 };
+use api::group_and_version;
 use api::kinds::shared::IntOrString;
 use api::labels::{CONTROLLED_BY_ADVANCED_DEPLOYMENT, STABLE_REVISION};
 use serde_json::{Value, json};
@@ -22,6 +23,42 @@ const CLONE_SET_PAUSED: [&str; 3] = ["spec", "updateStrategy", "paused"];
 const PARTITION: [&str; 4] = ["spec", "updateStrategy", "rollingUpdate", "partition"];
 const PAUSED: [&str; 4] = ["spec", "updateStrategy", "rollingUpdate", "paused"];
 const UPDATE_TYPE: [&str; 3] = ["spec", "updateStrategy", "type"];
+
+/// Where a workload says how many of its Pods stay old; `None` for kinds that do not.
+pub(crate) fn path(kind: WorkloadKind, object: &Value) -> Option<&'static [&'static str]> {
+    match kind {
+        WorkloadKind::CloneSet if group_and_version(object.text("/apiVersion")).1 == "v1alpha1" => {
+            Some(&CLONE_SET_PARTITION)
+        }
+        WorkloadKind::Deployment | WorkloadKind::DaemonSet => None,
+        _ => Some(&PARTITION),
+    }
+}
+
+/// Notes the partition that the release holds, so that no other write opens the workload further.
+pub(crate) fn note_partition(kind: WorkloadKind, object: &mut Value) {
+    if let Some(path) = path(kind, object) {
+        let held = value(object, path).to_string();
+        set(object, &["metadata", "annotations", HELD_PARTITION], held.into());
+    }
+}
+
+/// Puts the partition back that the release holds where the workload is open further.
+pub(crate) fn hold_partition(kind: WorkloadKind, object: &mut Value) {
+    let held = object.annotation(HELD_PARTITION).and_then(|held| serde_json::from_str(held).ok());
+    if let (Some(path), Some(held)) = (path(kind, object), held)
+        && kept(kind, object, &value(object, path)) < kept(kind, object, &held)
+    {
+        set(object, path, held);
+    }
+}
+
+/// How many Pods a partition keeps old.
+fn kept(kind: WorkloadKind, object: &Value, partition: &Value) -> i32 {
+    let pods = if kind.is_daemon() { "/status/desiredNumberScheduled" } else { "/spec/replicas" };
+    let pods = object.number(pods).and_then(|pods| i32::try_from(pods).ok()).unwrap_or(1);
+    percent::partition(number_or_share(partition).as_ref(), pods)
+}
 
 /// Holds the workload: all its Pods stay old.
 pub(super) fn hold(task: &mut Task<'_>) {
@@ -144,6 +181,9 @@ fn open_deployment(task: &mut Task<'_>, batch: &Batch<'_>) {
 /// Hands the workload back.
 pub(super) fn end(task: &mut Task<'_>, end: End) {
     let draft = &mut task.draft;
+    if end != End::Continue {
+        draft.remove_annotation(HELD_PARTITION);
+    }
     match (task.workload.kind, end) {
         (_, End::Continue) => {}
         (WorkloadKind::Deployment, _) => end_deployment(task, end == End::Leave),

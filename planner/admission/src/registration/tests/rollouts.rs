@@ -2,7 +2,8 @@ use super::*;
 
 const FREEZING: ConfigurationKind = ConfigurationKind::MutatingRollouts;
 
-fn server() -> Server {
+/// With the gate of Rollouts too.
+pub(super) fn server() -> Server {
     let plain = Server::new();
     let definitions = api::crds::ROLLOUTS.iter().map(|definition| definition.name());
     Server {

@@ -27,7 +27,7 @@ fn answer(spec: &str, rollback: bool, pods: &str) -> Difference {
     let set: CloneSet = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{text}: {error}"));
     let limits = Limits::of(&set.spec);
     let (old, new) = groups(pods);
-    Question { limits, rollback, exclude_preparing_delete: false }.answer(old, new)
+    Question { limits, rollback, ..Question::default() }.answer(old, new)
 }
 
 fn spec(replicas: i32, partition: &str, unavailable: &str, surge: &str, more: &str) -> String {
@@ -248,7 +248,7 @@ fn extreme_numbers_do_not_overflow() {
         max_unavailable: max,
         scale_max_unavailable: Some(max),
     };
-    let question = Question { limits, rollback: true, exclude_preparing_delete: true };
+    let question = Question { limits, rollback: true, exclude_preparing_delete: true, keeps_serving: false };
     let group = Group {
         count: 9,
         preparing_delete: 2,
@@ -339,7 +339,7 @@ proptest! {
         prop_assume!(surge + unavailable > 0);
         let partition = partition.min(replicas);
         let limits = Limits { replicas, partition, max_surge: surge, max_unavailable: unavailable, scale_max_unavailable: None };
-        let question = Question { limits, rollback: false, exclude_preparing_delete: false };
+        let question = Question { limits, ..Question::default() };
         let mut pods = vec![Pod { new: false, available: true, specified: false }; replicas as usize];
         for choice in moves {
             match choice {
@@ -388,7 +388,7 @@ proptest! {
         let (old, new) = (group(&old), group(&new));
         let partition = partition.min(replicas);
         let limits = Limits { replicas, partition, max_surge: surge, max_unavailable: unavailable, scale_max_unavailable: None };
-        let question = Question { limits, rollback: true, exclude_preparing_delete: false };
+        let question = Question { limits, rollback: true, ..Question::default() };
         let one = question.answer(old, new);
         let exchanged = Limits { partition: replicas - partition, ..limits };
         let other = Question { limits: exchanged, ..question }.answer(new, old);

@@ -138,6 +138,24 @@ fn resources_change_through_resize() {
     }
 }
 
+/// What takes no Pod out of service waits for no budget, and one write of each Pod is all.
+#[test]
+fn labels_change_in_all_pods_at_once() {
+    let mut fleet = Fleet::running(5, in_place(json!({"maxUnavailable": 1, "maxSurge": 2, "partition": 1})));
+    let before = fleet.pods.clone();
+    fleet.edit(json!({"spec": {"template": {"metadata": {"labels": {"team": "blue"}}}}}));
+    let plan = fleet.step();
+    assert_eq!((plan.scale.len(), plan.update.len()), (0, 4), "{plan}");
+    assert_eq!((fleet.available(), states(&fleet)), (5, vec!["Normal"; 5]));
+    assert_eq!(fleet.pods.iter().filter(|pod| pod.label("team") == Some("blue")).count(), 4);
+    for _ in 0..5 {
+        assert_eq!(fleet.step().update, [], "nothing is left to be written");
+    }
+    let uids =
+        |pods: &[_]| pods.iter().map(|pod: &Arc<ObservedPod>| pod.metadata.uid.clone()).collect::<Vec<_>>();
+    assert_eq!(uids(&fleet.pods), uids(&before));
+}
+
 #[test]
 fn images_are_pulled_ahead_only_with_gate_and_kind() {
     for (gate, pull_jobs) in [(false, true), (true, false), (true, true)] {

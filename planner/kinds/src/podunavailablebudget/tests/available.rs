@@ -23,6 +23,51 @@ fn a_pod_must_run_be_ready_and_not_be_taken_out() {
     }
 }
 
+#[test]
+fn a_pod_fails_where_it_runs_is_not_ready_and_nobody_took_it_out() {
+    let fails = |over: &Value| {
+        let mut unready = json!({"status": {"conditions": [{"type": "Ready", "status": "False"}]}});
+        super::fixture::merge(&mut unready, over);
+        Availability::new(&gates("")).pod_fails(&pod("web-0", &unready))
+    };
+    let gate = |gate: &str, status: &str| {
+        let conditions = json!([{"type": "Ready", "status": "False"}, {"type": gate, "status": status}]);
+        json!({"status": {"conditions": conditions}})
+    };
+    let waiting = |statuses: &str, reason: &str| {
+        let container = json!({"name": "main", "state": {"waiting": {"reason": reason}}});
+        json!({"status": {statuses: [container]}})
+    };
+    for over in [
+        json!({}),
+        json!({"status": {"conditions": []}}),
+        json!({"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}}),
+        gate("KruisePodReady", "True"),
+        gate("InPlaceUpdateReady", "True"),
+        gate("example.com/registered", "False"),
+        json!({"metadata": {"annotations": {"apps.kruise.io/inplace-update-state": "{}"}}}),
+        waiting("containerStatuses", "CrashLoopBackOff"),
+    ] {
+        assert!(fails(&over), "{over}");
+    }
+    for over in [
+        json!({"status": {"conditions": [{"type": "Ready", "status": "True"}]}}),
+        json!({"status": {"phase": "Pending"}}),
+        json!({"status": {"phase": "Failed"}}),
+        json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}),
+        json!({"metadata": {"labels": {"unavailable-pod.kruise.io/drain": ""}}}),
+        gate("KruisePodReady", "False"),
+        gate("InPlaceUpdateReady", "False"),
+        json!({"metadata": {"annotations": {"apps.kruise.io/inplace-update-grace": "{}"}}}),
+        json!({"spec": {"containers": [{"name": "main", "image": "busybox@sha256:11"}]}}),
+        waiting("containerStatuses", "ImagePullBackOff"),
+        waiting("containerStatuses", "ContainerCreating"),
+        waiting("initContainerStatuses", "ErrImagePull"),
+    ] {
+        assert!(!fails(&over), "{over}");
+    }
+}
+
 fn images(images: &[&str], ids: &[&str], over: &Value) -> String {
     let name = |position: usize| format!("c{position}");
     let containers: Vec<Value> =

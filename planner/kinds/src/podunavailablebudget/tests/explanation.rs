@@ -36,6 +36,22 @@ fn a_budget_says_who_uses_it_up_and_when_it_gives_again() {
 }
 
 #[test]
+fn the_annotation_that_decides_about_pods_that_are_not_ready_is_named() {
+    let limits = |word: &str| {
+        let over = json!({"metadata": {"annotations": {"kutter.io/unhealthy-pods": word}}});
+        report(&over).explanation.limits.join("\n")
+    };
+    assert!(limits("Protect").contains(
+        "annotation kutter.io/unhealthy-pods holds Pods that are not ready like available ones: web-2"
+    ));
+    assert!(
+        limits("Release")
+            .contains("annotation kutter.io/unhealthy-pods lets Pods that are not ready pass: web-2")
+    );
+    assert!(!limits("other").contains("unhealthy-pods"), "a word that says nothing decides nothing");
+}
+
+#[test]
 fn a_budget_that_holds_nothing_says_so() {
     let new = report(&json!({}));
     assert_eq!(new.state, State::WithoutEffect);

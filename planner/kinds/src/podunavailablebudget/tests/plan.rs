@@ -132,6 +132,28 @@ fn an_update_by_a_controller_is_over_when_it_is_observed_on_the_pod() {
 }
 
 #[test]
+fn the_unit_of_a_pod_that_was_not_ready_is_given_back_and_the_pod_stays_uncounted() {
+    let state = |ready: &str| json!({"status": {"conditions": [{"type": "Ready", "status": ready}]}});
+    let (failing, mended) = (pod("web-0", &state("False")), pod("web-0", &state("True")));
+    let mut budget = budget_json(&json!({
+        "metadata": {"annotations": {"kutter.io/unhealthy-pods": "Protect"}}, "spec": {"maxUnavailable": 2},
+        "status": {"observedGeneration": 1, "totalReplicas": 3, "currentAvailable": 2, "desiredAvailable": 1,
+            "unavailableAllowed": 1},
+    }));
+    let claims = [Claim::new(&failing, Operation::Delete, false)];
+    let reserved = Rules::new(&gates("")).reserve(&budget.to_string(), &claims, now());
+    json_patch::merge(&mut budget, &serde_json::from_str(&reserved.patch.unwrap()).unwrap());
+    budget["metadata"]["resourceVersion"] = json!("7");
+    assert_eq!(budget["status"]["unavailableAllowed"], 0);
+    for observed in [failing, mended] {
+        let pods = [observed, pod("web-1", &json!({})), pod("web-2", &json!({}))];
+        let plan = planned(&budget, &pods, &[workload("w", 3)]);
+        assert_eq!(numbers(&plan), [3, 1, 2, 1]);
+        assert!(status(&plan)["disruptedPods"].is_null(), "its entry stays");
+    }
+}
+
+#[test]
 fn entries_go_with_their_pods() {
     let going = |name: &str| pod(name, &json!({"metadata": {"deletionTimestamp": ago(1)}}));
     let young = pod("web-1", &json!({"metadata": {"creationTimestamp": ago(2)}}));

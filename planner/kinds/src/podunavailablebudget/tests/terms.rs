@@ -2,7 +2,9 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::fixture::stored;
-use crate::podunavailablebudget::terms::{Operation, desired_available, given_total, protected_operations};
+use crate::podunavailablebudget::terms::{
+    Operation, UnhealthyPods, desired_available, given_total, protected_operations,
+};
 
 fn desired(limit: &Value, total: i32) -> i32 {
     let mut budget = stored(&json!({}));
@@ -74,6 +76,22 @@ fn the_total_comes_from_the_spec_then_from_the_annotation() {
     let mut both = json!({"spec": {"protectTotalReplicas": 3}});
     super::fixture::merge(&mut both, &annotation);
     assert_eq!(given_total(&stored(&both)), Some(3));
+}
+
+#[test]
+fn pods_that_are_not_ready_are_protected_where_the_annotation_says_that_word() {
+    let given = |word: &str| {
+        UnhealthyPods::given(&stored(
+            &json!({"metadata": {"annotations": {"kutter.io/unhealthy-pods": word}}}),
+        ))
+    };
+    assert_eq!(given("Protect"), Some(UnhealthyPods::Protect));
+    assert_eq!(given("Release"), Some(UnhealthyPods::Release));
+    for word in ["", "protect", " Protect", "Always"] {
+        assert_eq!(given(word), None, "{word}");
+    }
+    assert_eq!(UnhealthyPods::given(&stored(&json!({}))), None);
+    assert_eq!(UnhealthyPods::default(), UnhealthyPods::Release);
 }
 
 proptest! {

@@ -251,3 +251,48 @@ fn annotations_of_v1alpha1_are_checked_before_they_become_fields() {
     assert!(review("v1beta1", total("4"), &with_total).ends_with(differs));
     assert_eq!(review("v1beta1", total("3"), &with_total), "");
 }
+
+#[test]
+fn what_becomes_of_pods_that_are_not_ready_is_one_of_two_words() {
+    let spec = json!({"targetRef": target("a/v1", "web"), "maxUnavailable": 1});
+    let says = |word: &str| json!({"kutter.io/unhealthy-pods": word});
+    for word in ["Protect", "Release"] {
+        for version in ["v1beta1", "v1alpha1"] {
+            let review = Review { version, annotations: says(word), ..Review::new() };
+            assert_eq!(review.of(&spec), "", "{word} in {version}");
+        }
+    }
+    for word in ["protect", "Always", ""] {
+        let expected = format!(
+            r#"metadata.annotations[kutter.io/unhealthy-pods]: Unsupported value: "{word}": supported values: "Protect", "Release""#
+        );
+        for version in ["v1beta1", "v1alpha1"] {
+            let review = Review { version, annotations: says(word), ..Review::new() };
+            assert_eq!(review.of(&spec), expected, "{version}");
+        }
+    }
+}
+
+#[test]
+fn a_change_of_that_annotation_alone_is_checked() {
+    let object = |word: Option<&str>, label: &str| {
+        let annotations = json!({"kutter.io/unhealthy-pods": word});
+        let annotations = if word.is_some() { annotations } else { json!({}) };
+        let spec = json!({"targetRef": target("a/v1", "web"), "maxUnavailable": 1});
+        let labels = json!({"label": label});
+        json!({"apiVersion": "policy.kruise.io/v1beta1", "kind": "PodUnavailableBudget", "spec": spec,
+            "metadata": {"name": "pub", "namespace": "shop", "annotations": annotations, "labels": labels}})
+        .to_string()
+    };
+    let gates = FeatureGates::parse("", "").unwrap();
+    let context = Context { version: "v1beta1", gates: &gates, budgets: &[] };
+    let is_refused = |new: Option<&str>, old: Option<&str>| {
+        review(&object(new, "new"), Some(&object(old, "old")), &context).denial().is_some()
+    };
+    assert!(is_refused(Some("Keep"), None) && is_refused(Some("Keep"), Some("Protect")));
+    // As what is stored already, it does not hinder a change of something else.
+    assert!(!is_refused(Some("Keep"), Some("Keep")));
+    for (new, old) in [(Some("Protect"), None), (Some("Release"), Some("Keep")), (None, Some("Keep"))] {
+        assert!(!is_refused(new, old), "{new:?} {old:?}");
+    }
+}

@@ -428,6 +428,8 @@ proptest! {
         for container in &mut case.containers {
             (container.priority, container.new_resources) = (None, false);
         }
+        // One that changes nothing in a container takes one.
+        case.containers[0].new_image = true;
         let mut world = case.world();
         world.settle(&case);
         world.check_end(&case);

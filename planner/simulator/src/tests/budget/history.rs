@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use api::Raw;
-use api::annotations::IN_PLACE_UPDATE_STATE;
+use api::annotations::{IN_PLACE_UPDATE_STATE, UNHEALTHY_PODS};
 use api::features::FeatureGates;
 use api::kinds::podunavailablebudget::PodUnavailableBudget;
 use jiff::Timestamp;
@@ -12,6 +12,8 @@ use serde_json::{Value, json};
 
 use super::Defect;
 use crate::agenda::{Agenda, Milliseconds, timestamp};
+use kinds::podunavailablebudget::budget::Budget;
+use kinds::podunavailablebudget::check::budget_of;
 use kinds::podunavailablebudget::plan::{Snapshot, Workload, ended, plan};
 use kinds::podunavailablebudget::reserve::{Answer, Claim, Rules};
 use kinds::podunavailablebudget::terms::Operation;
@@ -126,12 +128,16 @@ pub(super) struct History {
     tolerated: usize,
     /// Pods come back under their names, as those of a StatefulSet do.
     keeps_names: bool,
+    /// Whom the budget protects, which no edit changes.
+    protection: [Budget; 1],
     /// The longest time that a watch stays behind.
     lag: Milliseconds,
     faults: bool,
     defect: Option<Defect>,
     failure: Option<String>,
     pub(super) granted: usize,
+    /// Requests about Pods that were not ready, granted and refused.
+    pub(super) unready: [usize; 2],
     pub(super) story: Option<Vec<String>>,
 }
 
@@ -143,8 +149,16 @@ impl History {
         let most = upto(3) as usize;
         let (replicas, lag, faults) = (1 + upto(2), [50, 500, 3_000, 8_000][upto(3) as usize], upto(3) > 0);
         let keeps_names = upto(1) == 0;
+        let unhealthy = ["Release", "Protect"][upto(1) as usize];
         let replica = |_| Replica { clock: upto(2 * SKEW), ..Replica::default() };
         let replicas = (0..replicas).map(replica).collect();
+        let budget = json!({
+            "metadata": {"namespace": "shop", "name": "web", "uid": "budget", "generation": 1, "resourceVersion": "1",
+                "annotations": {UNHEALTHY_PODS: unhealthy}},
+            "spec": {"maxUnavailable": most, "selector": {"matchLabels": {"app": "web"}}},
+            "status": {"observedGeneration": 1, "unavailableAllowed": most, "currentAvailable": total,
+                "desiredAvailable": total.saturating_sub(most), "totalReplicas": total},
+        });
         let mut history = Self {
             agenda: Agenda::default(),
             count: 0,
@@ -158,19 +172,16 @@ impl History {
             edited: 0,
             tolerated: most,
             keeps_names,
+            protection: [Budget::read(&budget.to_string()).unwrap()],
             lag,
             faults,
             defect,
             failure: None,
             granted: 0,
+            unready: [0, 0],
             story: reported.then(Vec::new),
         };
-        history.store_budget(json!({
-            "metadata": {"namespace": "shop", "name": "web", "uid": "budget", "generation": 1, "resourceVersion": "1"},
-            "spec": {"maxUnavailable": most, "selector": {"matchLabels": {"app": "web"}}},
-            "status": {"observedGeneration": 1, "unavailableAllowed": most, "currentAvailable": total,
-                "desiredAvailable": total.saturating_sub(most), "totalReplicas": total},
-        }));
+        history.store_budget(budget);
         history.pods.push((0, Pods::default()));
         for number in 0..total {
             let pod = history.pod(&format!("web-{number}"), true);
@@ -432,8 +443,7 @@ impl History {
         let at = self.upto(self.live().len().max(1) as u64 - 1) as usize;
         let Some(pod) = self.live().get(at).cloned() else { return };
         let operation = [Operation::Delete, Operation::Evict, Operation::Update][self.upto(2) as usize];
-        if !pod.is_active() || !pod.is_ready() {
-            // It is not counted: nothing is asked.
+        if budget_of(&pod, &self.protection, &FeatureGates::default()).unwrap().is_none() {
             return self.carry_out(&pod, operation, false);
         }
         let by_controller = operation == Operation::Update && self.upto(1) == 0;
@@ -508,6 +518,9 @@ impl History {
         assert_eq!(batch.len(), answers.len());
         for (Request { claim, pod, is_trial }, answer) in batch.into_iter().zip(answers) {
             self.record(|| format!("replica {number}: {:?} of {}: {answer:?}", claim.operation, claim.pod));
+            if !pod.is_ready() {
+                self.unready[usize::from(*answer != Answer::Granted)] += 1;
+            }
             // What was admitted may come to nothing: another webhook refuses, or the client is gone.
             if *answer == Answer::Granted && !is_trial && !self.goes_wrong() {
                 self.granted += 1;
