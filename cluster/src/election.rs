@@ -354,7 +354,6 @@ mod tests {
         assert_eq!(named("another").await, ["7"]);
     }
 
-    /// The holders that are written by a replica that resigns while its takeover has not been answered.
     #[tokio::test]
     async fn a_lease_that_is_won_while_the_replica_resigns_is_given_up() {
         let (written, mut holders) = tokio::sync::mpsc::unbounded_channel();
