@@ -19,8 +19,7 @@ pub use rotation::without_losing_a_call;
 /// says so; docs/behaviour/server.md#metrics: callers that don't trust us are counted.
 #[tokio::test(flavor = "multi_thread")]
 async fn lost_and_replaced_certificates_repair_themselves() {
-    let server = ApiServer::start(kit::Options::default()).await;
-    product::install(&server).await;
+    let server = product::server(kit::Options::default()).await;
     let client = server.client();
     let mut replicas = Vec::new();
     for _ in 0..2 {

@@ -5,7 +5,6 @@ use std::process::Command;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use kit::ApiServer;
 use kit::builders::{pod, workload};
 use serde_json::{Value, json};
 
@@ -61,8 +60,7 @@ async fn only_api_servers_with_a_certificate_are_answered() {
     let directory = tempfile::tempdir().unwrap();
     let [ours, other] = certificates(directory.path(), ["kube-apiserver", "prometheus"]);
     let options = kit::Options::default().argument(&shown(directory.path(), &ours));
-    let server = ApiServer::start(options).await;
-    product::install(&server).await;
+    let server = product::server(options).await;
     let authority = format!("--client-ca-file={}", directory.path().join("ca.crt").display());
     let options = Options::default().argument(&authority).argument("--client-allowed-name=kube-apiserver");
     let product = Product::serve(&server, options.argument("--webhooks-only")).await;

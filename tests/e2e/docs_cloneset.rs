@@ -1,14 +1,13 @@
 //! The pages about CloneSets and StatefulSets, and `kutter explain` where there is nothing to explain.
 
-use kit::{ApiServer, Expansion, FakeNodes, Options, Provisioner, fake_nodes};
+use kit::{Expansion, FakeNodes, Options, Provisioner, fake_nodes};
 
 use crate::support::in_use;
 use crate::{docs, product};
 
 #[tokio::test]
 async fn the_pages_about_clonesets_and_statefulsets_work() {
-    let server = ApiServer::start(Options::default()).await;
-    product::install(&server).await;
+    let server = product::server(Options::default()).await;
     let gates = "PreDownloadImageForInPlaceUpdate=true,StatefulSetAutoResizePVCGate=true";
     let product = product::Product::serve(&server, product::Options::default().gates(gates)).await;
     in_use(&server).await;

@@ -1,14 +1,13 @@
 //! The pages about DaemonSets and BroadcastJobs, whose Pods run on all nodes of a cluster.
 
-use kit::{ApiServer, FakeNodes, Options, fake_nodes};
+use kit::{FakeNodes, Options, fake_nodes};
 
 use crate::support::in_use;
 use crate::{docs, product};
 
 #[tokio::test]
 async fn the_pages_about_pods_on_every_node_work() {
-    let server = ApiServer::start(Options::default()).await;
-    product::install(&server).await;
+    let server = product::server(Options::default()).await;
     let product = product::Product::serve(&server, product::Options::default()).await;
     in_use(&server).await;
     let nodes = FakeNodes::start(server.client(), fake_nodes::Options::nodes(3).binding_pods()).await;

@@ -117,8 +117,7 @@ impl Site {
             .with_controller_manager()
             .argument(&format!("--audit-policy-file={}", policy.display()))
             .argument(&format!("--audit-log-path={}", audit.display()));
-        let server = ApiServer::start(options).await;
-        product::install(&server).await;
+        let server = product::server(options).await;
         let gates = format!(
             "{},PodUnavailableBudgetUpdateGate=true,StatefulSetAutoResizePVCGate=true",
             product::GATES

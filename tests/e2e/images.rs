@@ -35,8 +35,7 @@ async fn place() -> Arc<Place> {
     static PLACE: Shared<Place> = Shared::new();
     PLACE
         .get(async || {
-            let server = ApiServer::start(kit::Options::default()).await;
-            product::install(&server).await;
+            let server = product::server(kit::Options::default()).await;
             let client = server.client();
             // The chart makes it.
             let (code, answer) = create(&client, object("v1", "Namespace", CONFIG), "").await;

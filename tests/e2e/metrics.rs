@@ -88,8 +88,7 @@ async fn every_metric_of_ours_is_on_its_page() {
 /// docs/metrics.md#objects
 #[tokio::test(flavor = "multi_thread")]
 async fn the_leader_shows_the_objects_of_the_kinds_that_are_named() {
-    let server = ApiServer::start(kit::Options::default()).await;
-    product::install(&server).await;
+    let server = product::server(kit::Options::default()).await;
     let options = Options::default().argument("--object-metrics=cloneset,statefulset");
     let product = Product::serve(&server, options).await;
     in_use(&server).await;

@@ -28,14 +28,11 @@ type Replica = (Product, Endpoint);
 #[tokio::test(flavor = "multi_thread")]
 async fn calls_are_answered_through_restarts_and_outages() {
     let audit = Audit::new();
-    let server = ApiServer::start(
-        audit
-            .arguments()
-            .into_iter()
-            .fold(kit::Options::default(), |options, argument| options.argument(&argument)),
-    )
-    .await;
-    product::install(&server).await;
+    let options = audit
+        .arguments()
+        .into_iter()
+        .fold(kit::Options::default(), |options, argument| options.argument(&argument));
+    let server = product::server(options).await;
     let mut replicas = [start(&server).await, start(&server).await];
     for (product, _) in &mut replicas {
         product.wait_ready().await;

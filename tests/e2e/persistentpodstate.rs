@@ -38,8 +38,7 @@ async fn site() -> Arc<Site> {
     static SITE: Shared<Site> = Shared::new();
     SITE.get(async || {
         let options = kit::Options::default().with_controller_manager().with_scheduler();
-        let server = ApiServer::start(options).await;
-        product::install(&server).await;
+        let server = product::server(options).await;
         define(&server, "Database").await;
         let list = json!({"PPS_Watch_Custom_Workload_WhiteList": WHITE_LIST});
         let map =

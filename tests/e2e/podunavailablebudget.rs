@@ -27,13 +27,12 @@ const EVICTION: &str = "vpodeviction.kb.io";
 /// An API server with the controllers of Kubernetes, on which budgets protect Pods from everything.
 pub async fn guarded() -> Arc<Site> {
     static SITE: Shared<Site> = Shared::new();
-    SITE.get(async || open(ApiServer::start(kit::Options::default().with_controller_manager()).await).await)
-        .await
+    SITE.get(async || open(kit::Options::default().with_controller_manager()).await).await
 }
 
 /// The program on an API server, once it is asked about all that takes units.
-async fn open(server: ApiServer) -> Site {
-    product::install(&server).await;
+async fn open(options: kit::Options) -> Site {
+    let server = product::server(options).await;
     let options = product::Options::default().gates("PodUnavailableBudgetUpdateGate=true");
     let product = Product::serve(&server, options).await;
     in_use(&server).await;

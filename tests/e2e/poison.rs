@@ -174,8 +174,7 @@ async fn poison_other_kinds(client: &Client, namespace: &str) {
 /// docs/behaviour/server.md#controllers.
 #[tokio::test(flavor = "multi_thread")]
 async fn odd_objects_of_all_kinds_stop_nobody_else() {
-    let server = ApiServer::start(kit::Options::default()).await;
-    product::install(&server).await;
+    let server = product::server(kit::Options::default()).await;
     let client = server.client();
     let elsewhere = server.namespace("odd").await;
     let poisoned = poison_our_kinds(&client, &elsewhere).await;

@@ -10,7 +10,7 @@ mod results;
 
 use kit::builders::{Object, object};
 use kit::objects::condition;
-use kit::{ApiServer, Shared, wait_for};
+use kit::{Shared, wait_for};
 use kube::Client;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -28,8 +28,7 @@ pub async fn place() -> Arc<support::Site> {
     static PLACE: Shared<support::Site> = Shared::new();
     PLACE
         .get(async || {
-            let server = ApiServer::start(kit::Options::default()).await;
-            product::install(&server).await;
+            let server = product::server(kit::Options::default()).await;
             let product = Product::serve(&server, product::Options::default().gates(GATES)).await;
             in_use(&server).await;
             reviewed(&server.client()).await;

@@ -134,6 +134,11 @@ impl Drop for Watchdog {
     }
 }
 
+/// Starts an API server with the CRDs and the install namespace.
+pub async fn server(options: kit::Options) -> ApiServer {
+    ApiServer::start(options.storing(manifests(|_| ()).await)).await
+}
+
 /// Applies the CRDs and the install namespace, and waits until the kinds can be used.
 pub async fn install(server: &ApiServer) {
     install_with(server, |_| ()).await;
@@ -141,12 +146,16 @@ pub async fn install(server: &ApiServer) {
 
 /// [`install`], with a change of each CRD.
 pub async fn install_with(server: &ApiServer, change: impl Fn(&mut Value)) {
+    server.apply(&manifests(change).await).await;
+}
+
+async fn manifests(change: impl Fn(&mut Value)) -> Vec<Value> {
     let crds = run(&["crds"]).await.success();
     let mut objects: Vec<Value> = serde_saphyr::from_multiple(&crds).unwrap();
     objects.iter_mut().for_each(change);
     objects.push(json!({"apiVersion": "v1", "kind": "Namespace",
         "metadata": {"name": NAMESPACE, "labels": {"control-plane": "openkruise"}}}));
-    server.apply(&objects).await;
+    objects
 }
 
 /// One replica on the API server that all tests of this process share, reached through its Service.

@@ -25,8 +25,7 @@ const CASCADING: &str =
 async fn site() -> Arc<Site> {
     static SITE: Shared<Site> = Shared::new();
     SITE.get(async || {
-        let server = ApiServer::start(Options::default().with_controller_manager()).await;
-        product::install(&server).await;
+        let server = product::server(Options::default().with_controller_manager()).await;
         let product = Product::serve(&server, product::Options::default()).await;
         in_use(&server).await;
         protecting(&server).await;

@@ -54,8 +54,7 @@ async fn an_old_api_server_ends_the_program() {
 /// Scenarios 33, 34, 37 and 40, and the second half of 6.
 #[tokio::test(flavor = "multi_thread")]
 async fn replicas_share_the_work_of_an_incomplete_cluster() {
-    let server = ApiServer::start(kit::Options::default()).await;
-    product::install(&server).await;
+    let server = product::server(kit::Options::default()).await;
     server.kubectl(["delete", "crd", "ephemeraljobs.apps.kruise.io"]).await.success();
     what_cannot_be_published_ends_the_program_in_time(&server).await;
 

@@ -165,8 +165,7 @@ impl Replica {
 /// docs/behaviour/api-and-registration.md#how-entries-are-kept.
 #[tokio::test(flavor = "multi_thread")]
 async fn registrations_follow_the_program_and_nobody_else() {
-    let server = ApiServer::start(kit::Options::default()).await;
-    product::install(&server).await;
+    let server = product::server(kit::Options::default()).await;
     let replicas = three_replicas_share_one_authority(&server).await;
     a_restart_changes_nothing(&server, replicas).await;
 

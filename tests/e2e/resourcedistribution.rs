@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use kit::builders::{Object, config_map, object};
-use kit::{ApiServer, Shared, wait_for};
+use kit::{Shared, wait_for};
 use kube::Client;
 use serde_json::{Value, json};
 
@@ -26,8 +26,7 @@ const FROM: &str = "kruise.io/resourcedistribution.resource.from";
 async fn site() -> Arc<Site> {
     static SITE: Shared<Site> = Shared::new();
     SITE.get(async || {
-        let server = ApiServer::start(kit::Options::default().with_controller_manager()).await;
-        product::install(&server).await;
+        let server = product::server(kit::Options::default().with_controller_manager()).await;
         let options = product::Options::default().gates("ResourceDistributionGate=true");
         let product = Product::serve(&server, options).await;
         in_use(&server).await;

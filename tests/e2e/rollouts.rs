@@ -37,8 +37,7 @@ pub async fn site() -> Arc<Site> {
 
 /// An API server with the program on it, once it holds workloads of Rollouts back.
 async fn open(options: kit::Options) -> Site {
-    let server = ApiServer::start(options).await;
-    product::install(&server).await;
+    let server = product::server(options).await;
     define(&server).await;
     let product = Product::serve(&server, settings()).await;
     in_use(&server).await;

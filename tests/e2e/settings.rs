@@ -59,8 +59,7 @@ fn narrowed(entries: &[Value], field: &str, requirement: Value) -> Value {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn webhook_settings_take_effect_at_once_and_outlive_restarts() {
-    let server = ApiServer::start(kit::Options::default()).await;
-    product::install(&server).await;
+    let server = product::server(kit::Options::default()).await;
     let mut program = Replica::ready(&server, Options::default()).await;
     in_use(&server).await;
     let client = server.client();

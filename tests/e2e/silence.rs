@@ -1,7 +1,7 @@
 //! An API server that does not reach the program, and says nothing of it
 //! (docs/behaviour/server.md#silence-of-the-api-server).
 
-use kit::{ApiServer, wait_for};
+use kit::wait_for;
 use serde_json::json;
 
 use crate::product::{self, Options, Product};
@@ -23,8 +23,7 @@ async fn silent(leader: &Product, expected: bool) {
 /// One replica leads, the other is called; then nobody is.
 #[tokio::test(flavor = "multi_thread")]
 async fn calls_that_do_not_come_are_noticed_though_nobody_creates_pods() {
-    let server = ApiServer::start(kit::Options::default()).await;
-    product::install(&server).await;
+    let server = product::server(kit::Options::default()).await;
     let client = server.client();
     let labels = json!({"pod-security.kubernetes.io/enforce": "restricted"});
     patch(&client, "/api/v1/namespaces/default", &json!({"metadata": {"labels": labels}})).await;

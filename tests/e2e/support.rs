@@ -297,8 +297,7 @@ pub struct Site {
 pub async fn gated() -> &'static Site {
     static SITE: OnceCell<Site> = OnceCell::const_new();
     SITE.get_or_init(async || {
-        let server = ApiServer::start(kit::Options::default()).await;
-        product::install(&server).await;
+        let server = product::server(kit::Options::default()).await;
         let gates = "ResourcesDeletionProtection=true,KruisePodReadinessGate=true,EnableSortSidecarContainerByName=true,\
                      SidecarTerminator=true,PodUnavailableBudgetDeleteGate=false,PodUnavailableBudgetUpdateGate=true,\
                      InPlacePodVerticalScaling=true";

@@ -292,8 +292,7 @@ async fn objects_of_releases_that_had_v1alpha1_alone_are_taken_over() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn objects_stored_as_v1beta1_are_taken_over() {
-    let server = ApiServer::start(kit::Options::default()).await;
-    product::install(&server).await;
+    let server = product::server(kit::Options::default()).await;
     let left = Left::in_place(Place::open(server, "v1beta1").await).await;
     let before = left.place.state().await;
     let product = Product::serve(&left.place.server, product::Options::default()).await;

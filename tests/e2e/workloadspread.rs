@@ -45,8 +45,7 @@ async fn site() -> Arc<Site> {
     static SITE: Shared<Site> = Shared::new();
     SITE.get(async || {
         let options = kit::Options::default().with_controller_manager().with_scheduler();
-        let server = ApiServer::start(options).await;
-        product::install(&server).await;
+        let server = product::server(options).await;
         let client = server.client();
         for kind in ["TFJob", "TFGroup", "TFScaled"] {
             define(&server, kind).await;

@@ -1,7 +1,5 @@
 //! Ticks that come while no controller is there.
 
-use kit::ApiServer;
-
 use super::*;
 use crate::product::{self, Product};
 use crate::support::in_use;
@@ -9,8 +7,7 @@ use crate::support::in_use;
 /// Scenarios 33, 34, 35 and 40.
 #[tokio::test]
 async fn a_restart_neither_doubles_a_run_nor_makes_up_for_all() {
-    let server = ApiServer::start(kit::Options::default()).await;
-    product::install(&server).await;
+    let server = product::server(kit::Options::default()).await;
     let product = Product::serve(&server, product::Options::default()).await;
     in_use(&server).await;
     let shop = Shop::open_on(&server, "cron-restart").await;

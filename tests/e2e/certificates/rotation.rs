@@ -30,8 +30,7 @@ pub fn impatient() -> Options {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_rotation_under_load_loses_no_call() {
-    let server = ApiServer::start(kit::Options::default()).await;
-    product::install(&server).await;
+    let server = product::server(kit::Options::default()).await;
     let mut replicas = Vec::new();
     for _ in 0..2 {
         replicas.push(Replica::ready(&server, impatient()).await);

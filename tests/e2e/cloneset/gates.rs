@@ -22,8 +22,7 @@ pub async fn site() -> &'static ApiServer {
     static SITE: OnceCell<Site> = OnceCell::const_new();
     let site = SITE
         .get_or_init(async || {
-            let server = ApiServer::start(kit::Options::default().with_controller_manager()).await;
-            product::install(&server).await;
+            let server = product::server(kit::Options::default().with_controller_manager()).await;
             let product = Product::serve(&server, product::Options::default().gates(GATES)).await;
             in_use(&server).await;
             asks(&server).await;

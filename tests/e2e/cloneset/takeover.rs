@@ -239,8 +239,7 @@ async fn leave_behind(shop: &Shop) -> Vec<Left> {
 /// Scenario 37 and scenarios 16 and 35 of docs/behaviour/in-place-update.md.
 #[tokio::test]
 async fn neither_takeover_nor_restart_touches_what_is_as_it_should_be() {
-    let server = ApiServer::start(kit::Options::default()).await;
-    product::install(&server).await;
+    let server = product::server(kit::Options::default()).await;
     let shop = Shop::open_on(&server, "older").await;
     let options = fake_nodes::Options::nodes(2).in_namespace(&shop.namespace).binding_pods();
     let _nodes = FakeNodes::start(shop.client.clone(), options).await;

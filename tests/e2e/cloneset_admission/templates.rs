@@ -156,8 +156,7 @@ async fn ports_of_the_host_are_those_of_the_container() {
 /// them.
 #[tokio::test]
 async fn templates_follow_the_settings_of_the_program_when_they_are_changed() {
-    let server = ApiServer::start(kit::Options::default()).await;
-    product::install(&server).await;
+    let server = product::server(kit::Options::default()).await;
     let strict = Options::default().gates("TemplateNoDefaults=true").argument("--allow-privileged=false");
     let product = Product::serve(&server, strict).await;
     in_use(&server).await;

@@ -101,8 +101,7 @@ impl Edited {
 /// Reads in the stored version need no webhook; after the restart both versions are whole.
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_lost_when_the_webhook_is_killed_in_the_middle_of_conversions() {
-    let server = ApiServer::start(kit::Options::default()).await;
-    product::install(&server).await;
+    let server = product::server(kit::Options::default()).await;
     let mut running = started(&server).await;
     let (client, namespace) = (server.client(), server.namespace("killed").await);
     let mut all = Vec::new();

@@ -214,8 +214,7 @@ async fn what_the_reference_has_handed_out_is_not_pulled_again() {
 
 #[tokio::test]
 async fn a_restart_in_the_middle_of_a_job_hands_nothing_out_twice() {
-    let server = ApiServer::start(kit::Options::default()).await;
-    product::install(&server).await;
+    let server = product::server(kit::Options::default()).await;
     let program = Replica::ready(&server, options()).await;
     in_use(&server).await;
     let names = ["1", "2", "3", "4"];

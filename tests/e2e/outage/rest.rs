@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use kit::builders::workload;
 use kit::fake_nodes::{self, FakeNodes};
-use kit::{ApiServer, wait_for};
+use kit::wait_for;
 use serde_json::{Value, json};
 
 use super::audit::Audit;
@@ -25,8 +25,7 @@ async fn a_minute_at_rest_costs_no_call_but_those_for_the_lease() {
         .arguments()
         .into_iter()
         .fold(kit::Options::default(), |options, argument| options.argument(&argument));
-    let server = ApiServer::start(options).await;
-    product::install(&server).await;
+    let server = product::server(options).await;
     let mut replicas = [start(&server).await, start(&server).await];
     for (product, _) in &mut replicas {
         product.wait_ready().await;

@@ -13,8 +13,7 @@ const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/kruise-system/lease
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_replica_begins_anew_from_what_etcd_was_restored_to() {
-    let server = ApiServer::start(kit::Options::default()).await;
-    product::install(&server).await;
+    let server = product::server(kit::Options::default()).await;
     let (mut product, endpoint) = start(&server).await;
     let namespace = server.namespace("restored").await;
     let set = workload("apps.kruise.io/v1beta1", "CloneSet", "web").in_namespace(&namespace).replicas(1);

@@ -80,8 +80,7 @@ async fn calls(
 /// As the chart's Deployment does it: new replicas come before old ones leave.
 #[tokio::test(flavor = "multi_thread")]
 async fn ten_rolling_restarts_of_three_replicas_lose_no_call() {
-    let server = ApiServer::start(kit::Options::default()).await;
-    product::install(&server).await;
+    let server = product::server(kit::Options::default()).await;
     let mut replicas = surge(&server).await;
     in_use(&server).await;
     let shop = Shop::open_on(&server, "rolling").await;

@@ -56,8 +56,7 @@ async fn a_listed_kind_asks_for_an_object_by_annotations() {
 /// server of its own: all kinds of others would be gone.
 #[tokio::test]
 async fn a_list_may_be_broken_and_may_change() {
-    let server = ApiServer::start(kit::Options::default()).await;
-    product::install(&server).await;
+    let server = product::server(kit::Options::default()).await;
     define(&server, "Database").await;
     let client = server.client();
     let key = "PPS_Watch_Custom_Workload_WhiteList";

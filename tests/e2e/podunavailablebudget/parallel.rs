@@ -85,8 +85,7 @@ async fn evict_all(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn replicas_never_let_more_pods_go_than_allowed() {
-    let server = ApiServer::start(kit::Options::default()).await;
-    let Site { server, product } = open(server).await;
+    let Site { server, product } = open(kit::Options::default()).await;
     let other = Product::join(&server, product::Options::default()).await;
     // The first one leads: the other has waited for its Lease.
     let mut leader = Some(product);

@@ -1,6 +1,5 @@
 //! What the feature gates switch (docs/behaviour/deletion-protection.md#gates-of-deletion-protection).
 
-use kit::ApiServer;
 use kit::wait_for;
 use serde_json::Value;
 
@@ -27,9 +26,8 @@ async fn cascading_definitions_need_a_gate_of_their_own() {
 /// Scenarios 23 and 21: the program restarts with other gates.
 #[tokio::test]
 async fn protection_goes_by_its_own_gate_alone() {
-    let server = ApiServer::start(kit::Options::default()).await;
+    let server = product::server(kit::Options::default()).await;
     let client = server.client();
-    product::install(&server).await;
     let gates = product::Options::default().gates("ResourcesDeletionProtection=true,PodWebhook=false");
     let product = Product::serve(&server, gates).await;
     in_use(&server).await;

@@ -96,8 +96,7 @@ async fn settled(client: &Client, wanted: &[Value]) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn terms_of_the_provider_stay_and_writes_settle() {
-    let server = ApiServer::start(kit::Options::default()).await;
-    product::install(&server).await;
+    let server = product::server(kit::Options::default()).await;
     let replica = Replica::ready(&server, Options::default()).await;
     in_use(&server).await;
     let client = server.client();

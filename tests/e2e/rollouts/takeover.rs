@@ -110,8 +110,7 @@ async fn network(release: &Release, old: &str, new: &str) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn scenario_16_a_release_that_openkruise_has_begun_goes_on_and_keeps_its_pods() {
-    let server = ApiServer::start(kit::Options::default()).await;
-    product::install(&server).await;
+    let server = product::server(kit::Options::default()).await;
     define(&server).await;
     // Its Rollouts are off: it makes Pods, as OpenKruise would.
     let product = Product::serve(&server, product::Options::default()).await;

@@ -61,8 +61,7 @@ async fn start(server: &ApiServer) -> (Product, Endpoint) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn pods_that_slipped_in_are_reported_and_replaced_within_the_budget() {
-    let server = ApiServer::start(kit::Options::default().with_controller_manager()).await;
-    product::install(&server).await;
+    let server = product::server(kit::Options::default().with_controller_manager()).await;
     let (product, endpoint) = start(&server).await;
     in_use(&server).await;
     let shop = Shop::open_on(&server, "missed").await;

@@ -1,7 +1,7 @@
 //! ControllerRevisions: names, numbers, labels and their end.
 
 use kit::builders::{Object, object, sidecar_set};
-use kit::{ApiServer, wait_for};
+use kit::wait_for;
 use serde_json::{Value, json};
 
 use super::{Fleet, NEW, OLD, condition, image_of};
@@ -48,8 +48,7 @@ fn logship(set: Object) -> Object {
 #[tokio::test]
 async fn the_chart_grants_what_owner_references_need() {
     let plugin = "--enable-admission-plugins=OwnerReferencesPermissionEnforcement";
-    let server = ApiServer::start(kit::Options::default().argument(plugin)).await;
-    product::install(&server).await;
+    let server = product::server(kit::Options::default().argument(plugin)).await;
     let manifests = product::run(&["manifests"]).await.success();
     let objects: Vec<Value> = serde_saphyr::from_multiple(&manifests).unwrap();
     let shop = Shop::open_on(&server, "owner").await;

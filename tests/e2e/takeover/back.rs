@@ -32,8 +32,7 @@ const OLDER: &str = "UnitedDeployment";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn openkruise_registers_itself_beside_kutter_and_is_alone_afterwards() {
-    let server = ApiServer::start(kit::Options::default()).await;
-    product::install(&server).await;
+    let server = product::server(kit::Options::default()).await;
     let client = server.client();
     let mut replicas = Vec::new();
     for _ in 0..2 {

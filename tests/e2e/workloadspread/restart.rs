@@ -8,8 +8,7 @@ const QUOTA: i64 = 10;
 #[tokio::test(flavor = "multi_thread")]
 async fn scenario_40_after_a_restart_in_a_burst_the_status_is_right() {
     let options = kit::Options::default().with_controller_manager().with_scheduler();
-    let server = ApiServer::start(options).await;
-    product::install(&server).await;
+    let server = product::server(options).await;
     let product = Product::serve(&server, product::Options::default()).await;
     in_use(&server).await;
     let field = Field::open_on(&server, "ws-restart").await;

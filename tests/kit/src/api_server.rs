@@ -17,11 +17,11 @@ use kube::api::{Api, ListParams, Patch, PatchParams, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config, ResourceExt};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
 
 use crate::supervisor::Process;
-use crate::{binaries, wait_for, wait_within};
+use crate::{binaries, stored, wait_for, wait_within};
 
 const ADMIN_TOKEN: &str = "kutter-admin";
 /// The certificate of an API server and its authority, in its directory.
@@ -42,9 +42,17 @@ pub struct Options {
     controller_manager: bool,
     scheduler: bool,
     advertise: Option<(Ipv4Addr, u16)>,
+    stored: Vec<Value>,
 }
 
 impl Options {
+    /// Stores objects from the start, such as CRDs.
+    #[must_use]
+    pub fn storing(mut self, objects: Vec<Value>) -> Self {
+        self.stored = objects;
+        self
+    }
+
     /// Sets a feature gate, in all components.
     #[must_use]
     pub fn feature_gate(mut self, name: &str, enabled: bool) -> Self {
@@ -152,6 +160,15 @@ impl ApiServer {
     /// [`start`](Self::start) in a given directory, which is removed at the end.
     pub(crate) async fn start_in(directory: &Path, options: Options) -> Self {
         crate::install_crypto_provider();
+        stored::put_into(directory, &options.stored).await;
+        let server = Self::launch(directory, options).await;
+        server.wait_established().await;
+        server.wait_for_service_account("default").await;
+        server
+    }
+
+    /// Starts an API server with the data that is in the directory, if there is any.
+    pub(crate) async fn launch(directory: &Path, options: Options) -> Self {
         let (address, port) = options.advertise.unwrap_or_else(|| (Ipv4Addr::LOCALHOST, free_port()));
         let kubeconfig = directory.join("kubeconfig");
         write_credentials(directory, address);
@@ -298,7 +315,7 @@ impl ApiServer {
 
     /// Applies objects as `kubectl apply --server-side` does, in a fraction of its time: Namespaces first, then all others
     /// side by side. Waits until the kinds that they define can be used.
-    pub async fn apply(&self, objects: &[serde_json::Value]) {
+    pub async fn apply(&self, objects: &[Value]) {
         let client = self.client();
         let (namespaces, others): (Vec<_>, Vec<_>) =
             objects.iter().partition(|object| object["kind"] == "Namespace");
@@ -312,7 +329,7 @@ impl ApiServer {
 
     /// [`apply`](Self::apply), of YAML.
     pub async fn apply_yaml(&self, manifests: &str) {
-        let objects: Vec<serde_json::Value> = serde_saphyr::from_multiple(manifests).expect("YAML");
+        let objects: Vec<Value> = serde_saphyr::from_multiple(manifests).expect("YAML");
         self.apply(&objects).await;
     }
 
@@ -321,7 +338,7 @@ impl ApiServer {
         let client = self.client();
         let get = async |path: &str| {
             let request = http::Request::get(path).body(Vec::new()).expect("a path");
-            client.request::<serde_json::Value>(request).await.map_err(|error| error.to_string())
+            client.request::<Value>(request).await.map_err(|error| error.to_string())
         };
         let definitions = wait_for("the CRDs to be established", async || {
             let definitions = get("/apis/apiextensions.k8s.io/v1/customresourcedefinitions").await?;
@@ -336,7 +353,7 @@ impl ApiServer {
         })
         .await;
         // The API server serves them a moment later.
-        let mut expected: BTreeMap<String, Vec<serde_json::Value>> = BTreeMap::new();
+        let mut expected: BTreeMap<String, Vec<Value>> = BTreeMap::new();
         for definition in definitions["items"].as_array().into_iter().flatten() {
             let spec = &definition["spec"];
             for version in spec["versions"].as_array().into_iter().flatten() {
@@ -440,16 +457,20 @@ impl ApiServer {
         self.restart().await;
     }
 
+    /// Kills kube-apiserver and etcd: what is stored changes no more.
+    pub(crate) fn stop_storing(&self) {
+        self.stop();
+        drop(self.own().etcd.lock().expect("no test panicked here").take());
+    }
+
     /// Stops kube-apiserver and etcd, runs a command in their directory, and starts etcd again.
     fn restart_etcd(&self, command: &str) {
-        self.stop();
+        self.stop_storing();
         let own = self.own();
-        let mut etcd = own.etcd.lock().expect("no test panicked here");
-        drop(etcd.take());
         let status =
             std::process::Command::new("sh").args(["-c", command]).current_dir(&own.directory).status();
         assert!(status.expect("sh runs").success(), "{command}");
-        *etcd = Some(start_etcd(&own.directory));
+        *own.etcd.lock().expect("no test panicked here") = Some(start_etcd(&own.directory));
     }
 
     fn own(&self) -> &Own {

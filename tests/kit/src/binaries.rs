@@ -85,8 +85,19 @@ fn build(sources: &Path, bin: &Path, kubernetes: &str, select: impl FnOnce(&mut 
         "building Kubernetes {kubernetes} from tests/cluster (about 10 minutes with a cold Go cache)"
     ));
     let mut go = Command::new("go");
-    go.args(["build", "-buildvcs=false", "-trimpath", "-ldflags", &linker_flags, "-o"]).arg(bin.join(""));
-    let status = select(go.current_dir(sources).env("CGO_ENABLED", "0"))
+    go.args([
+        "build",
+        "-buildvcs=false",
+        "-trimpath",
+        "-gcflags=all=-dwarf=false",
+        "-ldflags",
+        &linker_flags,
+        "-o",
+    ])
+    .arg(bin.join(""))
+    // A quarter of the time would go into collecting garbage of the compiler.
+    .envs([("CGO_ENABLED", "0"), ("GOGC", "400")]);
+    let status = select(go.current_dir(sources))
         .status()
         .unwrap_or_else(|error| panic!("cannot run go ({error}): install Go, or set KUBEBUILDER_ASSETS"));
     assert!(status.success(), "go build in tests/cluster failed ({status})");

@@ -106,7 +106,6 @@ impl Cluster {
         };
         let mut processes: Vec<Process> = (1..=nodes).map(|number| node::start(&site, number)).collect();
         wait_for_nodes(&server, &names, &mut processes).await;
-        server.wait_for_service_account("default").await;
         announce(&format!("{nodes} nodes are ready"));
         Self {
             _nodes: processes,

@@ -32,6 +32,7 @@ pub mod provisioner;
 pub mod proxy;
 pub mod scheduling;
 mod sharing;
+mod stored;
 mod supervisor;
 pub mod wait;
 
