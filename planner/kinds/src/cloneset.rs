@@ -168,7 +168,7 @@ pub fn plan(snapshot: &Snapshot<'_, CloneSet>, moment: Moment) -> Plan<Status> {
 /// The scale step, the update step, and what follows from both.
 fn steps(working: &Working<'_>, moment: Moment) -> Plan<Status> {
     let scale = scale::plan(working, &mut moment.random());
-    let update = update::plan(working);
+    let mut update = update::plan(working);
     let explanation = explanation::explain(working, &scale, &update);
     let (mut status, deadline) = status::observe(working);
     let standing = explanation.record(&mut status, working.now);
@@ -178,6 +178,8 @@ fn steps(working: &Working<'_>, moment: Moment) -> Plan<Status> {
     let available = working.members.iter().filter_map(|member| member.available_at).min();
     let times = [available, deadline, standing].into_iter().flatten();
     let delays = times.map(|time| just_after(time, working.now)).chain(update.step.requeue);
+    let mut events = scale.events;
+    events.append(&mut update.step.events);
     let plan = Plan {
         problems: Problems { scale: scale.problem, update: update.step.problem },
         scale: scale.actions,
@@ -186,7 +188,7 @@ fn steps(working: &Working<'_>, moment: Moment) -> Plan<Status> {
         status: Some(status),
         owner_patch: remaining_names(working),
         obsolete_revisions: revision::unused(&working.history, &live, labels, pods, Limit::Unused(limit)),
-        events: scale.events,
+        events,
         requeue_after: delays.min(),
         explanation,
         ..Plan::default()

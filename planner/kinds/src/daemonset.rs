@@ -175,7 +175,7 @@ pub fn plan(snapshot: &Snapshot<'_, DaemonSet>, moment: Moment) -> Plan<Status> 
 fn steps(working: &Working<'_>) -> Plan<Status> {
     let mut random = working.moment.random();
     let scale = scale::plan(working, &mut random);
-    let update = update::plan(working, &scale, &mut random);
+    let mut update = update::plan(working, &scale, &mut random);
     let problems = Problems { scale: scale.problem.clone(), update: update.step.problem.clone() };
     let membership = Membership::of::<DaemonSet>(&working.set().metadata);
     let release = working.strangers.iter().map(|pod| membership.release(pod));
@@ -195,6 +195,8 @@ fn steps(working: &Working<'_>) -> Plan<Status> {
     let available = working.pods().filter_map(|pod| pod.member.available_at).min();
     let times = [available, standing, scale.again].into_iter().flatten();
     let delays = times.map(|time| just_after(time, working.now)).chain(update.step.requeue);
+    let mut events = scale.events;
+    events.append(&mut update.step.events);
     let plan = Plan {
         release,
         scale: scale.actions,
@@ -204,7 +206,7 @@ fn steps(working: &Working<'_>) -> Plan<Status> {
         problems,
         status: Some(status),
         obsolete_revisions: revision::unused(&working.history, &live, labels, owned, limit),
-        events: scale.events,
+        events,
         requeue_after: delays.min(),
         explanation,
         ..Plan::default()

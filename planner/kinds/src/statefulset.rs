@@ -195,7 +195,7 @@ fn steps(working: &Working<'_>) -> Plan<Status> {
         pre_download: pre_download::plan(working),
         status: Some(status),
         obsolete_revisions: revision::unused(&working.history, &live, labels, pods, Limit::Unused(limit)),
-        events: update.events,
+        events: update.step.events,
         requeue_after,
         explanation,
         ..Plan::default()

@@ -16,6 +16,7 @@ use values::json;
 use values::selector::Labels;
 
 mod assigned_node;
+mod container_id;
 mod exit_hook;
 mod part;
 mod pool;
@@ -25,6 +26,7 @@ mod status;
 mod tests;
 mod times;
 
+pub use container_id::ContainerId;
 pub use part::Part;
 pub use pool::Pool;
 pub use second::Second;

@@ -201,7 +201,7 @@ fn progress(
     let mut task = Task::of(release, workload, view);
     if plan.status.phase == Phase::Progressing {
         // What somebody has let go waits for nothing.
-        actions::keep_held(&mut task);
+        actions::keep_held(&mut task)?;
     }
     let closes = match checks::look_at(release, workload, &mut plan.status) {
         Ok(closes) => closes,

@@ -8,6 +8,7 @@ use super::working::{DaemonPod, NodeSlot, Working};
 use crate::workload::blocked_pod::BlockedPods;
 use crate::workload::explanation::{Blocker, Explanation, held_as_meant};
 use crate::workload::plan::Problems;
+use pod::inplace::Incomplete;
 
 /// Explains what a plan found.
 pub(super) fn explain(
@@ -32,7 +33,8 @@ pub(super) fn explain(
         && working.lost.is_empty()
         && available + scale.unpopulated >= desired
         && updated >= expected.min(desired - scale.unpopulated).min(desired.saturating_sub(update.kept))
-        && wanted().all(is_alone);
+        && wanted().all(is_alone)
+        && !update.step.incomplete.values().any(|waits_for| matches!(waits_for, Incomplete::Resize(_)));
     let mut blockers = problems.blockers(&working.set().status);
     blockers.extend(working.pods().filter_map(|pod| blocker(working, pod, update)));
     Explanation {

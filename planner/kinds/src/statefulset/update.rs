@@ -15,7 +15,6 @@ use crate::workload::member::Member;
 use crate::workload::update_order::UpdateOrder;
 use pod::lifecycle::{self, Flavour, State};
 use pod::observed::ObservedPod;
-use values::event::Event;
 
 /// How long a claim waits for a new Pod before it gets one.
 const RESIZE_TIMEOUT: SignedDuration = SignedDuration::from_mins(1);
@@ -24,8 +23,6 @@ const RESIZE_TIMEOUT: SignedDuration = SignedDuration::from_mins(1);
 #[derive(Debug, Default)]
 pub(super) struct Update {
     pub(super) step: UpdateStep,
-    /// Events to record, whatever becomes of the actions.
-    pub(super) events: Vec<Event>,
     /// Pods of the current revision that leave it.
     pub(super) leaving_current: i32,
     /// Unavailable Pods, those that the step makes unavailable among them.
@@ -346,7 +343,7 @@ pub(super) fn next_new_pod(working: &Working<'_>) -> Option<Timestamp> {
 
 fn grow(working: &Working<'_>, slot: &Slot<'_>, update: &mut Update) {
     let name = slot_name(working, slot);
-    match working.claims.grow(working.snapshot, slot.ordinal, &name, &mut update.events) {
+    match working.claims.grow(working.snapshot, slot.ordinal, &name, &mut update.step.events) {
         Ok(actions) => update.step.actions.extend(actions),
         Err(problem) => drop(update.step.problem.get_or_insert(problem)),
     }

@@ -13,6 +13,7 @@ use super::kind::Workload;
 use super::member::Member;
 use super::revision::StoredRevision;
 use super::snapshot::{Refusal, Snapshot};
+use pod::inplace::{Incomplete, Obstacle};
 use pod::lifecycle::State;
 use pod::observed::{ObservedPod, PodCondition};
 
@@ -60,6 +61,18 @@ impl<'w> BlockedPods<'w> {
             let remedy =
                 format!("correct the {} or what refuses it; it is tried again every few minutes", self.kind);
             return blocked("Refused", (message, remedy), Some(refusal.since));
+        }
+        if let Some(Incomplete::Resize(problem)) = self.step.incomplete.get(member.name()) {
+            let (reason, remedy) = match problem.obstacle {
+                Obstacle::Infeasible => (
+                    "ResizeInfeasible",
+                    "delete the Pod, so that it comes up on another node, or ask for less",
+                ),
+                Obstacle::Deferred => ("ResizeDeferred", "it goes on as soon as its node has room"),
+                Obstacle::Error => ("ResizeError", "the kubelet tries again; see the Events of the Pod"),
+            };
+            let message = format!("is being updated: {problem}");
+            return blocked(reason, (message, remedy.to_owned()), problem.since);
         }
         match member.state {
             Some(State::PreparingDelete) => {

@@ -195,6 +195,12 @@ impl<W: Planned> Fleet<W> {
         assert_eq!(uids(self), before);
     }
 
+    /// The Node of this Pod does not do its resize.
+    pub(crate) fn pend(&mut self, name: &str, reason: &str) {
+        let now = self.now;
+        set_condition(self.pod_mut(name), condition("PodResizePending", "True", reason, "no room", now));
+    }
+
     pub(crate) fn set(&self) -> W {
         serde_json::from_value(self.object.clone()).unwrap()
     }

@@ -14,11 +14,12 @@ use super::member::Member;
 use super::object_version::ObjectVersion;
 use super::revision::StoredRevision;
 use super::snapshot::Refusal;
-use pod::inplace::{self, Incomplete, Progress, Reason, Rules, UpdateSpec};
+use pod::inplace::{self, Incomplete, Obstacle, Progress, Reason, Rules, UpdateSpec};
 use pod::lifecycle::{self, BeforeUpdate, Flavour, State};
 use pod::observed::ObservedPod;
 use pod::revision_labels::{RevisionLabels, short_hash};
 use pod::write::PodWrite;
+use values::event::{Event, warning};
 
 /// What an update step comes to.
 #[derive(Debug, Default)]
@@ -33,6 +34,8 @@ pub struct UpdateStep {
     pub incomplete: BTreeMap<String, Incomplete>,
     /// Pods that `InPlaceOnly` keeps as they are, and why.
     pub impossible: BTreeMap<String, Reason>,
+    /// What to tell, whatever becomes of the actions.
+    pub events: Vec<Event>,
 }
 
 impl UpdateStep {
@@ -111,6 +114,7 @@ impl Updates<'_> {
                 Ok(refresh) => {
                     step.requeue_after(refresh.requeue);
                     if let Progress::Waiting(incomplete) = refresh.progress {
+                        policy.tell_of(member, &incomplete, step);
                         step.incomplete.insert(member.name().to_owned(), incomplete);
                     }
                     refresh.writes
@@ -261,11 +265,7 @@ impl<'w, 'a> Policy<'w, 'a> {
     pub fn allows(&mut self, member: &Member<'a>, step: &mut UpdateStep) -> bool {
         match self.way(member.pod) {
             Err(reason) if self.allowed == PodUpdatePolicy::InPlaceOnly => {
-                let name = member.name();
-                step.report(format!(
-                    "find Pod {name} update strategy is InPlaceOnly but can not update in-place: {reason}"
-                ));
-                step.impossible.insert(name.to_owned(), reason);
+                self.keep(member, reason, step);
                 false
             }
             _ => true,
@@ -275,6 +275,34 @@ impl<'w, 'a> Policy<'w, 'a> {
     /// This Pod can be updated in place.
     pub fn is_possible_for(&mut self, member: &Member<'a>) -> bool {
         self.way(member.pod).is_ok()
+    }
+
+    fn is_at_target(&self, member: &Member<'_>) -> bool {
+        self.rules.labels.is_at(member.pod, self.target.name())
+    }
+
+    /// Tells of a resize that its Node can't do.
+    fn tell_of(&self, member: &Member<'_>, incomplete: &Incomplete, step: &mut UpdateStep) {
+        let Incomplete::Resize(problem) = incomplete else { return };
+        let (name, revision) = (member.name(), self.target.name());
+        // One tells enough of a Node, or of a template, that fits no other Pod either.
+        if step.events.is_empty() {
+            let message = format!("failed to update pod {name} in-place(revision {revision}): {problem}");
+            step.events.push(warning("FailedUpdatePodInPlace", message));
+        }
+        let stays = self.allowed == PodUpdatePolicy::InPlaceOnly && self.is_at_target(member);
+        if stays && problem.obstacle == Obstacle::Infeasible {
+            self.keep(member, Reason::Resize(problem.clone()), step);
+        }
+    }
+
+    /// `InPlaceOnly` keeps the Pod as it is.
+    fn keep(&self, member: &Member<'_>, reason: Reason, step: &mut UpdateStep) {
+        let name = member.name();
+        step.report(format!(
+            "find Pod {name} update strategy is InPlaceOnly but can not update in-place: {reason}"
+        ));
+        step.impossible.insert(name.to_owned(), reason);
     }
 
     /// Pods of revision `old` can be updated in place.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use super::environment::{expected_hash, go_string};
 use super::reported::Reported;
+use super::resize::ResizeProblem;
 use super::rules::Rules;
 use super::state::{LastStatus, State, StateError, in_grace};
 use crate::observed::{Container, ContainerStatus, ObservedPod, Pairs};
@@ -29,6 +30,9 @@ pub enum Incomplete {
     /// The kubelet has not carried out the container's new requests and limits.
     #[error("container {0} does not have its new resources yet")]
     Resources(String),
+    /// The kubelet can't carry them out.
+    #[error("{0}")]
+    Resize(ResizeProblem),
     /// The node agent has not restarted the container with its new environment, or not reported it.
     #[error("container {0} was not reported with its new environment yet; the node agent restarts it")]
     Environment(String),
@@ -81,7 +85,8 @@ pub(super) fn batch_completed(pod: &ObservedPod, state: &State, rules: &Rules) -
     if state.update_resources && rules.vertical_scaling {
         let pending = pod.spec.containers.iter().find(|container| !has_its_resources(pod, container));
         if let Some(container) = pending {
-            return Err(Incomplete::Resources(container.name.to_string()));
+            let problem = ResizeProblem::of(pod).map(Incomplete::Resize);
+            return Err(problem.unwrap_or_else(|| Incomplete::Resources(container.name.to_string())));
         }
     }
     let plain = |container: &Container| {

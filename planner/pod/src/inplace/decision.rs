@@ -7,6 +7,7 @@ use api::features::Feature;
 
 use super::environment::{self, Source};
 use super::qos::{QosClass, qos_class};
+use super::resize::ResizeProblem;
 use super::spec::{MetadataPatch, UpdateSpec};
 use super::template::{Difference, Operation, Template, differences, text};
 use crate::observed::Pairs;
@@ -61,6 +62,9 @@ pub enum Reason {
     /// The Pod's revision is not in the history, so what changed since is not known.
     #[error("the Pod's revision is no longer in the history, so what changed is not known")]
     UnknownRevision,
+    /// Its Node can't give the Pod its new resources.
+    #[error("{0}")]
+    Resize(ResizeProblem),
     /// A recorded template can't be read.
     #[error("the recorded template can't be read: {0}")]
     Unreadable(String),

@@ -57,6 +57,6 @@ impl Reported {
     pub(super) fn current(&self, pod: &ObservedPod, container: &Container) -> Option<&Hashes> {
         let status = pod.container_status(&container.name)?;
         let reported = self.containers.iter().find(|reported| *reported.name == *container.name)?;
-        (*reported.container_id == *status.container_id).then_some(&reported.hashes)
+        (status.container_id == *reported.container_id).then_some(&reported.hashes)
     }
 }

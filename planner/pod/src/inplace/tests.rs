@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use crate::observed::{ContainerState, Terminated};
 use crate::revision_labels::RevisionLabels;
 use crate::template::comparison::canonical;
+use crate::write::condition;
 use values::canonical::Unknown;
 use values::server_version::ServerVersion;
 
@@ -163,6 +164,43 @@ fn a_grace_period_of_another_revision_ends_without_a_change() {
     apply(&refresh(&pod, &RULES, now()).unwrap().writes, &mut pod);
     assert!(!in_grace(&pod));
     assert_eq!(&*pod.spec.containers[0].image, "nginx:1.25");
+}
+
+#[test]
+fn what_the_kubelet_tells_of_a_resize_is_told() {
+    let told = |edit: &dyn Fn(&mut ObservedPod)| {
+        let mut pod = pod();
+        let resources = Resources { limits: [("cpu", "2")].into_iter().collect(), ..Resources::default() };
+        let spec = UpdateSpec {
+            container_resources: [("main".to_owned(), resources)].into(),
+            container_images: BTreeMap::new(),
+            ..image_change(0)
+        };
+        apply(&start(&pod, &spec, &RULES, now()).writes, &mut pod);
+        edit(&mut pod);
+        completed(&pod, &RULES).unwrap_err().to_string()
+    };
+    let with = |kind: &'static str, status: &'static str, reason: &'static str| {
+        move |pod: &mut ObservedPod| {
+            pod.status.conditions = [condition(kind, status, reason, "no room", now())].into();
+        }
+    };
+    let waits = "container main does not have its new resources yet";
+    for (edit, message) in [
+        (with("PodResizePending", "True", "Infeasible"), "its resize is not possible on its node: no room"),
+        (with("PodResizePending", "True", "Deferred"), "its resize waits for room on its node: no room"),
+        (with("PodResizeInProgress", "True", "Error"), "its resize fails: no room"),
+        (with("PodResizeInProgress", "True", ""), waits),
+        (with("PodResizePending", "False", "Infeasible"), waits),
+    ] {
+        assert_eq!(told(&edit), message);
+    }
+    // The kubelet does not know the newest resources yet: it speaks of others.
+    let stale = |pod: &mut ObservedPod| {
+        with("PodResizePending", "True", "Infeasible")(pod);
+        (pod.metadata.generation, pod.status.observed_generation) = (2, 1);
+    };
+    assert_eq!(told(&stale), waits);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde::Deserialize;
 
-use super::{Part, Resources, Second, or_default, second};
+use super::{ContainerId, Part, Resources, Second, or_default, second};
 
 /// A condition of a Pod. What it says is read and changed as if it were its own.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -60,7 +60,7 @@ pub struct ContainerStatus {
     /// What it reports.
     pub report: Part<ContainerReport>,
     /// The identity of the running container.
-    pub container_id: Box<str>,
+    pub container_id: ContainerId,
     /// Since when it runs, if it does.
     pub running: Option<Running>,
 }
@@ -146,7 +146,7 @@ mod read {
 
     use serde::Deserialize;
 
-    use super::{ConditionText, ContainerReport, ContainerState, Resources, Running, Second};
+    use super::{ConditionText, ContainerId, ContainerReport, ContainerState, Resources, Running, Second};
     use super::{Terminated, Waiting, or_default, second};
 
     #[derive(Default, Deserialize)]
@@ -181,7 +181,7 @@ mod read {
         #[serde(rename = "imageID", deserialize_with = "or_default")]
         image_id: Box<str>,
         #[serde(rename = "containerID", deserialize_with = "or_default")]
-        container_id: Box<str>,
+        container_id: ContainerId,
         #[serde(deserialize_with = "or_default")]
         ready: bool,
         #[serde(deserialize_with = "or_default")]

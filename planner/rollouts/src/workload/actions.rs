@@ -29,12 +29,13 @@ pub(crate) fn hold(task: &mut Task<'_>) -> Result<(), Unread> {
 }
 
 /// Holds again what somebody has let go since the release began.
-pub(crate) fn keep_held(task: &mut Task<'_>) {
+pub(crate) fn keep_held(task: &mut Task<'_>) -> Result<(), Unread> {
     match (task.workload.style, task.workload.kind) {
-        (Style::BlueGreen, _) => blue_green::hold_settings(task.draft.edit(), false),
+        (Style::BlueGreen, _) => blue_green::keep_held(task)?,
         (_, WorkloadKind::Deployment) => task.draft.set(&["spec", "paused"], true),
         (_, kind) => partition::hold_partition(kind, task.draft.edit()),
     }
+    Ok(())
 }
 
 /// Notes how far the workload is open, so that no other write opens it further.

@@ -5,7 +5,7 @@ use api::annotations::BEHAVIOR_BEFORE_RELEASE;
 use api::kinds::rollout::WorkloadRef;
 use serde_json::{Value, json};
 
-use crate::draft::Draft;
+use crate::draft::{Draft, set, value};
 use crate::object::{Object as _, ObjectName, group};
 use crate::view::{ListName, Unread, View};
 use crate::write::Write;
@@ -15,17 +15,23 @@ const KIND: &str = "HorizontalPodAutoscaler";
 /// What OpenKruise adds to the name of the target.
 const RENAMED: &str = "-DisableByRollout";
 
-/// Holds the autoscalers of a workload.
+/// The ways that an autoscaler may change a workload.
+const DIRECTIONS: [&str; 2] = ["scaleUp", "scaleDown"];
+const DISABLED: &str = "Disabled";
+
+/// Holds the autoscalers of a workload, also those that somebody has let go or made since.
 pub(super) fn hold(target: &WorkloadRef, namespace: &str, view: &View) -> Result<Vec<Write>, Unread> {
     changed(target, namespace, view, |draft| {
-        let is_held = draft.object().annotation(BEHAVIOR_BEFORE_RELEASE).is_some();
-        if is_held || draft.object().text("/spec/scaleTargetRef/name") != target.name {
+        let autoscaler = draft.object();
+        let is_held = saved(autoscaler).is_some()
+            && DIRECTIONS.iter().all(|direction| is_disabled(&autoscaler["spec"]["behavior"][direction]));
+        if is_held || autoscaler.text("/spec/scaleTargetRef/name") != target.name {
             return;
         }
-        let before = draft.object().pointer("/spec/behavior").cloned().unwrap_or_default();
-        draft.annotate(BEHAVIOR_BEFORE_RELEASE, before.to_string());
-        for direction in ["scaleUp", "scaleDown"] {
-            draft.set(&["spec", "behavior", direction, "selectPolicy"], "Disabled");
+        let wanted = wanted(autoscaler);
+        draft.annotate(BEHAVIOR_BEFORE_RELEASE, wanted.to_string());
+        for direction in DIRECTIONS {
+            draft.set(&["spec", "behavior", direction, "selectPolicy"], DISABLED);
         }
     })
 }
@@ -33,13 +39,41 @@ pub(super) fn hold(target: &WorkloadRef, namespace: &str, view: &View) -> Result
 /// Lets the autoscalers of a workload act again, also those that OpenKruise holds.
 pub(super) fn release(target: &WorkloadRef, namespace: &str, view: &View) -> Result<Vec<Write>, Unread> {
     changed(target, namespace, view, |draft| {
-        let before = draft.object().annotation(BEHAVIOR_BEFORE_RELEASE).map(serde_json::from_str::<Value>);
-        if let Some(before) = before {
-            draft.set(&["spec", "behavior"], before.unwrap_or_default());
-            draft.remove_annotation(BEHAVIOR_BEFORE_RELEASE);
-        }
+        let wanted = wanted(draft.object());
+        draft.set(&["spec", "behavior"], wanted);
+        draft.remove_annotation(BEHAVIOR_BEFORE_RELEASE);
         draft.set(&["spec", "scaleTargetRef", "name"], target.name.as_str());
     })
+}
+
+/// The behaviour of an autoscaler before the release, if one holds it.
+fn saved(autoscaler: &Value) -> Option<Value> {
+    let text = autoscaler.annotation(BEHAVIOR_BEFORE_RELEASE)?;
+    Some(serde_json::from_str(text).unwrap_or_default())
+}
+
+fn is_disabled(rules: &Value) -> bool {
+    rules["selectPolicy"] == DISABLED
+}
+
+/// The behaviour that the user of an autoscaler wants: the present one, in which a release that holds it has only disabled
+/// both directions. The API server completes the rules of each.
+fn wanted(autoscaler: &Value) -> Value {
+    let mut wanted = value(autoscaler, &["spec", "behavior"]);
+    let Some(saved) = saved(autoscaler) else { return wanted };
+    let mut is_changed = false;
+    for direction in DIRECTIONS {
+        let before = value(&saved, &[direction]);
+        if !is_disabled(&wanted[direction]) {
+            is_changed = true;
+        } else if before.is_null() {
+            set(&mut wanted, &[direction], Value::Null);
+        } else {
+            set(&mut wanted, &[direction, "selectPolicy"], value(&before, &["selectPolicy"]));
+        }
+    }
+    let is_empty = wanted.as_object().is_none_or(|members| members.is_empty());
+    if is_empty && !is_changed { saved } else { wanted }
 }
 
 /// Changes the autoscalers of a workload.

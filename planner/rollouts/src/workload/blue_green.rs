@@ -87,13 +87,26 @@ fn reference(workload: &Workload) -> WorkloadRef {
 /// Holds the workload: saves its settings, and lets no new Pod count as available.
 pub(super) fn hold(task: &mut Task<'_>) -> Result<(), Unread> {
     let workload = task.workload;
-    task.writes.extend(autoscaler::hold(&reference(workload), &workload.name.namespace, task.view)?);
+    hold_autoscalers(task)?;
     if workload.kind == WorkloadKind::Deployment {
         task.writes.extend(hold_stable_set(workload, task)?);
     } else {
         task.draft.resume(fields(&workload.object).paused);
     }
     hold_settings(task.draft.edit(), true);
+    Ok(())
+}
+
+/// Holds again what somebody has let go.
+pub(super) fn keep_held(task: &mut Task<'_>) -> Result<(), Unread> {
+    hold_autoscalers(task)?;
+    hold_settings(task.draft.edit(), false);
+    Ok(())
+}
+
+fn hold_autoscalers(task: &mut Task<'_>) -> Result<(), Unread> {
+    let workload = task.workload;
+    task.writes.extend(autoscaler::hold(&reference(workload), &workload.name.namespace, task.view)?);
     Ok(())
 }
 

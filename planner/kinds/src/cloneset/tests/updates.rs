@@ -156,6 +156,53 @@ fn labels_change_in_all_pods_at_once() {
     assert_eq!(uids(&fleet.pods), uids(&before));
 }
 
+fn resizing(policy: &str) -> Fleet {
+    let rolling = Fleet::rolling(policy, json!({"maxUnavailable": 1}));
+    let mut fleet = Fleet::new(with(rolling, json!({"template": sized("200m")})));
+    fleet.gates = FeatureGates::default().with(Feature::InPlaceWorkloadVerticalScaling, true);
+    fleet.environment.server = ServerVersion::parse("v1.35.0");
+    fleet.edit(json!({"spec": {"replicas": 3}}));
+    fleet.settle();
+    fleet
+}
+
+#[test]
+fn a_resize_that_can_not_be_done_is_told() {
+    for (policy, reason, blocked) in [
+        ("InPlaceOnly", "Infeasible", "InPlaceImpossible"),
+        ("InPlaceOnly", "Deferred", "ResizeDeferred"),
+        ("InPlaceIfPossible", "Infeasible", "ResizeInfeasible"),
+        ("InPlaceIfPossible", "Deferred", "ResizeDeferred"),
+    ] {
+        let mut fleet = resizing(policy);
+        let before: Vec<_> = fleet.pods.iter().map(|pod| pod.metadata.uid.clone()).collect();
+        fleet.edit(json!({"spec": {"template": sized("300m")}}));
+        for _ in 0..5 {
+            fleet.step();
+        }
+        let updating =
+            fleet.pods.iter().zip(states(&fleet)).find(|(_, state)| *state == "Updating").unwrap().0;
+        let name = updating.metadata.name.to_string();
+        fleet.pend(&name, reason);
+        fleet.later(61);
+        let plan = fleet.step();
+        let blockers = &plan.explanation.blockers;
+        let told: Vec<_> = blockers.iter().map(|blocker| (&*blocker.pod, blocker.reason)).collect();
+        assert_eq!(told, [(&*name, blocked)], "{policy} {reason}");
+        let conditions = fleet.status().conditions;
+        let is_told = |kind: &str| {
+            conditions.iter().any(|known| known.kind == kind && known.message.contains("no room"))
+        };
+        assert!(is_told(crate::workload::explanation::BLOCKED), "{conditions:?}");
+        assert_eq!(is_told("FailedUpdate"), blocked == "InPlaceImpossible", "{conditions:?}");
+        for _ in 0..5 {
+            fleet.step();
+        }
+        let after: Vec<_> = fleet.pods.iter().map(|pod| pod.metadata.uid.clone()).collect();
+        assert_eq!(before, after);
+    }
+}
+
 #[test]
 fn images_are_pulled_ahead_only_with_gate_and_kind() {
     for (gate, pull_jobs) in [(false, true), (true, false), (true, true)] {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::record::{self, LastStatus, Replaced};
 use super::set::RolloutSet;
-use pod::observed::{Container, ObservedPod};
+use pod::observed::{Container, ContainerStatus, ObservedPod};
 use values::image_reference::{ImageReference, same_image};
 
 /// Phase `Running`, ready and not being deleted.
@@ -42,9 +42,9 @@ impl<'p> Consistency<'p> {
     fn holds_for_container(&self, container: &Container) -> bool {
         let wanted = ImageReference::new(&container.image);
         let status = self.pod.container_status(&container.name);
-        let replaced = self.replaced.get(&*container.name).is_some_and(|replaced| {
-            let now = status.map_or("", |status| &status.container_id);
-            replaced.image == *container.image && !now.is_empty() && replaced.container_id != now
+        let replaced = self.replaced.get(&*container.name).zip(status);
+        let replaced = replaced.is_some_and(|(replaced, ContainerStatus { container_id: now, .. })| {
+            replaced.image == *container.image && !now.is_empty() && *now != *replaced.container_id
         });
         if replaced {
             return true;

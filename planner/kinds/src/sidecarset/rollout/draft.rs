@@ -124,7 +124,7 @@ impl<'d> Draft<'d> {
         replaced.retain(|name, _| self.pod.container(name).is_some());
         for changed in &self.write.containers {
             let status = self.pod.container_status(&changed.name);
-            let container_id = status.map_or("", |status| &status.container_id).to_owned();
+            let container_id = status.map(|status| status.container_id.to_string()).unwrap_or_default();
             let image = changed.image.clone().unwrap_or_default();
             if container_id.is_empty() {
                 replaced.remove(&changed.name);

@@ -225,7 +225,7 @@ impl World {
                 let mut write = PodWrite::default();
                 write.set_annotation("k", self.environment[&*container.name].clone());
                 write.apply(&mut seen);
-                json!({"name": container.name, "containerID": status.container_id, "hashes": {
+                json!({"name": container.name, "containerID": status.container_id.to_string(), "hashes": {
                     "plainHash": 1,
                     "extractedEnvFromMetadataHash": environment::expected_hash(container, &seen).unwrap_or(0)}})
             })

@@ -86,10 +86,8 @@ fn containers(list: &Part<[Container]>) -> usize {
 }
 
 fn statuses(list: &[ContainerStatus]) -> usize {
-    let own = list.iter().map(|ContainerStatus { report, container_id, running: _ }| {
-        part(report, size_of_val) + container_id.len()
-    });
-    size_of_val(list) + own.sum::<usize>()
+    let reports = list.iter().map(|status| part(&status.report, size_of_val));
+    size_of_val(list) + reports.sum::<usize>()
 }
 
 /// The bytes of a Pod that no other Pod shares, by where they are: the Pod itself, `metadata`, `spec`, the conditions

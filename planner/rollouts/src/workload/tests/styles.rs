@@ -279,6 +279,37 @@ fn a_blue_green_deployment_grows_and_gets_its_settings_back_once_it_has_rolled()
 }
 
 #[test]
+fn an_autoscaler_that_its_user_changes_during_a_release_is_held_and_keeps_the_change() {
+    let web = reference(KRUISE, "CloneSet");
+    let target = json!({"apiVersion": KRUISE, "kind": "CloneSet", "name": "web"});
+    let behavior = |policy: &str, pods: i64| json!({"selectPolicy": policy, "policies": [{"type": "Pods", "value": pods}]});
+    let original = json!({"scaleUp": behavior("Max", 4)});
+    let mut cluster = Cluster::of([cloneset(json!({})), autoscaler("mine", &target, &original)]);
+    opened_blue_green(&mut cluster, &web, &json!("60%"));
+    let present =
+        |cluster: &Cluster| cluster.get("HorizontalPodAutoscaler", "mine")["spec"]["behavior"].clone();
+    let held = json!({"scaleUp": behavior("Disabled", 4), "scaleDown": {"selectPolicy": "Disabled"}});
+    assert_eq!(present(&cluster), held);
+
+    // A file that names other rules is applied, and with it one direction is free.
+    let mut applied = cluster.get("HorizontalPodAutoscaler", "mine").clone();
+    applied["spec"]["behavior"]["scaleUp"] = behavior("Disabled", 7);
+    applied["spec"]["behavior"]["scaleDown"] = behavior("Min", 2);
+    cluster.put(applied);
+    let keep =
+        |cluster: &mut Cluster| blue_green(cluster, &web, |task| actions::keep_held(task).map(|()| None));
+    keep(&mut cluster);
+    let held = json!({"scaleUp": behavior("Disabled", 7), "scaleDown": behavior("Disabled", 2)});
+    assert_eq!(present(&cluster), held);
+    keep(&mut cluster);
+    assert_eq!(present(&cluster), held);
+
+    let writes = cluster.read(|view| crate::workload::autoscaler::release(&web, "shop", view));
+    writes.iter().for_each(|write| cluster.carry_out(write));
+    assert_eq!(present(&cluster), json!({"scaleUp": behavior("Max", 7), "scaleDown": behavior("Min", 2)}));
+}
+
+#[test]
 fn an_autoscaler_that_openkruise_renamed_gets_its_target_back() {
     let web = reference(KRUISE, "CloneSet");
     let target =
