@@ -37,11 +37,13 @@ async fn objects_are_completed_and_checked() {
                 "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": rolling},
                 "template": {"spec": {"restartPolicy": "Always", "dnsPolicy": "ClusterFirst"}}}),
         );
-        for limit in [json!(2), json!("1%")] {
+        let limited = |limit: Value| {
             let rolling = json!({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": limit}});
-            let set = set(&shop, version).with("/spec/updateStrategy", rolling);
-            refused(&shop, set, "can only work with Parallel PodManagementPolicyType").await;
-        }
+            set(&shop, version).with("/spec/updateStrategy", rolling)
+        };
+        refused(&shop, limited(json!(0)), "should not be less than 1").await;
+        let (code, answer) = create(&shop.client, limited(json!("40%")), "?dryRun=All").await;
+        assert_eq!(code, 201, "{answer:#}");
         let in_place = json!({"type": "RollingUpdate", "rollingUpdate": {"podUpdatePolicy": "InPlaceOnly"}});
         let text = "must contains InPlaceUpdateReady when podUpdatePolicy is InPlaceOnly";
         refused(&shop, set(&shop, version).with("/spec/updateStrategy", in_place), text).await;
@@ -49,6 +51,8 @@ async fn objects_are_completed_and_checked() {
         let text = "only allowed for updateStrategy 'RollingUpdate'";
         refused(&shop, set(&shop, version).with("/spec/updateStrategy", on_delete), text).await;
     }
+    let scaled = set(&shop, "v1beta1").with("/spec/scaleStrategy", json!({"maxUnavailable": 2}));
+    refused(&shop, scaled, "can only work with Parallel PodManagementPolicyType").await;
     for entry in [json!("5-2"), json!("a-b"), json!("5"), json!(-1)] {
         let reserved = set(&shop, "v1beta1").with("/spec/reserveOrdinals", json!([1, entry]));
         refused(&shop, reserved, "1 th reserve ordinal is").await;

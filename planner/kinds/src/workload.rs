@@ -48,6 +48,7 @@
 pub mod action;
 pub mod allowance;
 pub mod blocked_pod;
+pub(crate) mod broken_pod;
 pub mod children;
 pub mod compared_template;
 pub mod conditions;

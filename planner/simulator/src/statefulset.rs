@@ -4,7 +4,8 @@
 //! 1. *Slots.* Only Pods without a slot are scaled in; what is deleted as labelled, ended or to be recreated is so.
 //! 2. *Partition.* No Pod that partition keeps is led to the newest revision, nor made from it.
 //! 3. *Order.* Where Pods are managed one after another, a Pod is created only while all below it are available, or are
-//!    ready and wait for a hook; one is deleted at a time, the highest ordinal first.
+//!    ready and wait for a hook; one is scaled in at a time, the highest ordinal first; one that is available is updated
+//!    only while all are.
 //! 4. *Held.* Nothing is updated while the StatefulSet is paused or of type OnDelete.
 //! 5. *Claims.* No claim is deleted; a claim is deleted with its Pod only where that has no slot and the policy says
 //!    so.
@@ -104,6 +105,7 @@ impl Simulated for StatefulSet {
     fn judge_plan(plan: &Plan<Status>, scene: &Scene<'_, Self>, broken: &mut Vec<Violation>) {
         review_creations(plan, scene, broken);
         review_deletions(plan, scene, broken);
+        review_updates(plan, scene, broken);
         review_claims(plan, scene, broken);
         let begins = |action: &&Action| {
             let deletes = matches!(
@@ -301,6 +303,27 @@ fn review_deletions(plan: &Plan<Status>, scene: &Scene<'_, StatefulSet>, broken:
     let highest = condemned.filter_map(|pod| ordinal_of(&set.metadata.name, &pod.metadata.name)).max();
     if let Some(ordinal) = deleted.first().filter(|ordinal| Some(**ordinal) < highest) {
         let text = format!("ordinal {ordinal} is scaled in before {highest:?}");
+        broken.push(Violation::new("Order", text));
+    }
+}
+
+/// Rule 3, of Pods that are updated.
+fn review_updates(plan: &Plan<Status>, scene: &Scene<'_, StatefulSet>, broken: &mut Vec<Violation>) {
+    let set = scene.workload();
+    let settings = settings(set);
+    if !settings.monotonic {
+        return;
+    }
+    let available: BTreeSet<i32> = scene
+        .observed()
+        .filter(|pod| scene.is_available(pod))
+        .filter_map(|pod| ordinal_of(&set.metadata.name, &pod.metadata.name))
+        .collect();
+    let updated = plan.update.iter().filter_map(Action::updated_pod);
+    let ordinals = updated.filter_map(|pod| ordinal_of(&set.metadata.name, &pod.name));
+    let Some(taken) = ordinals.into_iter().find(|ordinal| available.contains(ordinal)) else { return };
+    if let Some(missing) = settings.ordinals.iter().find(|slot| !available.contains(slot)) {
+        let text = format!("ordinal {taken} is updated while that of ordinal {missing} is not available");
         broken.push(Violation::new("Order", text));
     }
 }

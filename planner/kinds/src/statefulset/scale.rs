@@ -1,8 +1,8 @@
 //! The scale step (docs/behaviour/statefulset.md#scale-step): creates the Pods that are missing, replaces those that
 //! have ended, and deletes those that are too many.
 //!
-//! Where Pods are managed one after another, the first slot that is not as it should be ends the step, and nothing
-//! is updated either.
+//! Where Pods are managed one after another, the first slot that is not as it should be ends the step, and no update
+//! begins either.
 
 use std::collections::HashSet;
 
@@ -21,11 +21,11 @@ pub(super) struct Scale {
     pub(super) deletions: Vec<Action>,
     /// Why not all Pods are created.
     pub(super) problem: Option<String>,
-    /// Nothing is updated: Pods are managed one after another, and one is not as it should be.
+    /// No update begins: Pods are managed one after another, and one is not as it should be.
     pub(super) stopped: bool,
     /// The slot for which the others wait.
     pub(super) waits_for: Option<String>,
-    /// Only the Pod of that slot is updated or deleted.
+    /// No update begins: Pods are managed one after another, and one waits for its hook.
     pub(super) holds: bool,
 }
 
@@ -140,8 +140,7 @@ fn plan_slot(working: &Working<'_>, pod: &Numbered<'_>, budget: &mut Budget, sca
     let Numbered { member, .. } = pod;
     let monotonic = working.settings.monotonic;
     let limited = monotonic || working.settings.scale_budget.is_some();
-    // Its update or deletion waits for a hook: nothing but that makes it available again.
-    let prepares = matches!(member.state, Some(State::PreparingUpdate | State::PreparingDelete));
+    let prepares = pod.prepares();
     if pod.is_terminating() || (limited && !member.is_available && !prepares) {
         return wait(working, budget);
     }

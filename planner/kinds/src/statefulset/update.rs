@@ -73,9 +73,14 @@ pub(super) fn plan(working: &Working<'_>, scale: &Scale, busy: &HashSet<&str>) -
     let mut update = Update::default();
     let mut policy = policy(working);
     let targets = if working.settings.on_delete { Vec::new() } else { targets(working) };
-    let may_begin = !scale.stopped && !working.settings.on_delete && !working.settings.paused;
+    let may_update = !working.settings.on_delete && !working.settings.paused;
+    // Where Pods are managed one after another, an update begins while all are available. What has begun goes on, and
+    // what a broken revision left is healed: neither takes anything out of service.
+    let waits = scale.stopped || scale.holds;
+    let is_next = |pod: &Numbered<'_>| !waits || pod.prepares() || working.is_healed(pod);
+    let is_due = |pod: &Numbered<'_>| may_update && is_next(pod);
     let mut busy: HashSet<&str> = busy.clone();
-    busy.extend(go_on(working, &updates, (&targets, may_begin), &mut policy, &busy, &mut update));
+    busy.extend(go_on(working, &updates, (&targets, &is_due), &mut policy, &busy, &mut update));
     busy.extend(keep_after_all(working, &updates, &targets, &mut policy, &busy, &mut update.step));
     let names = |counts: &dyn Fn(&&Numbered<'_>) -> bool| {
         working.placed().filter(counts).map(Numbered::name).collect()
@@ -85,14 +90,16 @@ pub(super) fn plan(working: &Working<'_>, scale: &Scale, busy: &HashSet<&str>) -
         waiting: names(&|pod| working.is_waiting(pod)),
         missing: usize::try_from(working.missing).unwrap_or(usize::MAX),
     };
-    if may_begin {
-        let is_next = |name: &str| !scale.holds || scale.waits_for.as_deref() == Some(name);
+    if may_update {
         let specified = delete_specified(working, &busy, &is_next, &mut unavailable, &mut update);
         let goes_on = specified.is_empty() || !working.settings.monotonic;
         busy.extend(specified);
         if goes_on {
-            let targets: Vec<_> =
-                targets.into_iter().filter(|slot| is_next(&slot_name(working, slot))).collect();
+            let is_next = |slot: &&Slot<'_>| match &slot.content {
+                Content::Pod(pod) => is_next(pod),
+                Content::Orphan(_) | Content::Nothing => !waits,
+            };
+            let targets: Vec<_> = targets.into_iter().filter(is_next).collect();
             roll(working, &targets, &updates, &mut policy, &busy, &mut unavailable, &mut update);
         }
     }
@@ -113,7 +120,7 @@ pub(super) fn policy<'w, 'a>(working: &'w Working<'a>) -> Policy<'w, 'a> {
 fn go_on<'a>(
     working: &Working<'a>,
     updates: &Updates<'_>,
-    (targets, may_begin): (&[&Slot<'a>], bool),
+    (targets, may_go): (&[&Slot<'a>], &dyn Fn(&Numbered<'_>) -> bool),
     policy: &mut Policy<'_, 'a>,
     busy: &HashSet<&str>,
     update: &mut Update,
@@ -126,7 +133,7 @@ fn go_on<'a>(
     let is_due = |pod: &&Numbered<'_>| {
         let claims_wait = working.settings.resizes_claims && !working.claims.fit(pod.ordinal).completed;
         let goes = pod.member.is_specified || pod.has_ended() || claims_wait;
-        may_begin && !goes && working.is_unavailable(pod) && updates.can_begin(&pod.member)
+        may_go(pod) && !goes && working.is_unavailable(pod) && updates.can_begin(&pod.member)
     };
     let turn = Turn {
         chosen: outdated.clone().map(Numbered::name).collect(),
@@ -180,12 +187,12 @@ fn keep_after_all<'a>(
 fn delete_specified<'a>(
     working: &Working<'a>,
     busy: &HashSet<&str>,
-    is_next: &dyn Fn(&str) -> bool,
+    is_next: &dyn Fn(&Numbered<'_>) -> bool,
     unavailable: &mut Unavailable<'a>,
     update: &mut Update,
 ) -> Vec<&'a str> {
     let mut deleted = Vec::new();
-    let specified = working.placed().rev().filter(|pod| pod.member.is_specified && is_next(pod.name()));
+    let specified = working.placed().rev().filter(|pod| pod.member.is_specified && is_next(pod));
     for pod in specified {
         if pod.is_terminating() || busy.contains(pod.name()) {
             continue;
@@ -197,7 +204,7 @@ fn delete_specified<'a>(
         update.step.actions.extend(delete(working, pod, DeleteReason::Specified));
         unavailable.take(pod.name());
         deleted.push(pod.name());
-        if working.settings.monotonic {
+        if working.settings.monotonic && deleted.len() >= working.settings.max_unavailable {
             break;
         }
     }
@@ -231,7 +238,7 @@ fn targets<'w, 'a>(working: &'w Working<'a>) -> Vec<&'w Slot<'a>> {
 }
 
 /// Takes Pods to the update revision, and lets their claims grow before. Where Pods are managed one after another,
-/// it ends with the first at which something is to be done.
+/// it ends with as many as may be unavailable, and with the first that is refused.
 fn roll<'w, 'a>(
     working: &'w Working<'a>,
     targets: &[&'w Slot<'a>],
@@ -244,6 +251,7 @@ fn roll<'w, 'a>(
     let settings = &working.settings;
     let mut down =
         working.placed().filter(|pod| working.is_down(pod)).count().saturating_add(unavailable.missing);
+    let mut begun = 0_usize;
     for slot in targets {
         let before = update.step.actions.len();
         let fit = working.claims.fit(slot.ordinal);
@@ -285,7 +293,8 @@ fn roll<'w, 'a>(
             advance(working, pod, updates, policy, unavailable, update, is_replaced);
         }
         let is_held = working.snapshot.held.contains_key(&pod.pod().metadata.uid);
-        if settings.monotonic && (is_held || update.step.actions.len() > before) {
+        begun += usize::from(update.step.actions.len() > before);
+        if settings.monotonic && (is_held || begun >= settings.max_unavailable) {
             return;
         }
     }

@@ -10,6 +10,7 @@ use jiff::Timestamp;
 use super::claims::Claims;
 use super::identity::{ordinal_of, pod_name};
 use super::settings::Settings;
+use crate::workload::broken_pod::is_broken;
 use crate::workload::member::{Member, MemberRules};
 use crate::workload::recipe::Cookbook;
 use crate::workload::revision::StoredRevision;
@@ -45,6 +46,11 @@ impl<'a> Numbered<'a> {
     /// It ran, and runs no more.
     pub(super) fn has_ended(&self) -> bool {
         matches!(&*self.pod().status.phase, "Failed" | "Succeeded")
+    }
+
+    /// Its update or deletion has begun and waits for a hook: nothing but that makes it available again.
+    pub(super) fn prepares(&self) -> bool {
+        matches!(self.member.state, Some(State::PreparingUpdate | State::PreparingDelete))
     }
 
     /// It serves and does not go.
@@ -207,6 +213,11 @@ impl<'a> Working<'a> {
         let Member { is_updated, is_serving, is_available, .. } = pod.member;
         let is_stable = pod.is_healthy() && inplace::completed(pod.pod(), &self.rules).is_ok();
         is_serving && !is_available && !is_updated && is_stable && !self.waits_for_claims(pod)
+    }
+
+    /// The update heals the Pod: it serves nobody, and does not come to it by itself at its revision.
+    pub(super) fn is_healed(&self, pod: &Numbered<'_>) -> bool {
+        !pod.member.is_updated && !pod.is_terminating() && is_broken(pod.pod())
     }
 
     fn waits_for_claims(&self, pod: &Numbered<'_>) -> bool {

@@ -43,14 +43,12 @@ impl Author {
             PodUpdatePolicy::InPlaceIfPossible,
             PodUpdatePolicy::InPlaceIfPossible,
         ]));
+        rolling.max_unavailable = Some(dice.of(&[int(1), int(2), percent("50%"), percent("100%")]));
         if parallel {
-            rolling.max_unavailable = Some(dice.of(&[int(1), int(2), percent("50%"), percent("100%")]));
             rolling.unordered_update = dice.percent(25).then(UnorderedUpdate::default);
             if dice.percent(20) {
                 spec.scale_strategy.max_unavailable = Some(dice.of(&[int(1), int(2), percent("50%")]));
             }
-        } else {
-            rolling.max_unavailable = Some(int(1));
         }
         if dice.percent(5) {
             spec.update_strategy.kind = Some(UpdateStrategyType::OnDelete);
@@ -79,14 +77,12 @@ impl Author {
     }
 
     fn template(&mut self) {
-        let is_parallel = self.spec.pod_management_policy == Some(PodManagementPolicy::Parallel);
         let on_delete = self.spec.update_strategy.kind.is_some();
         let kind = self.dice.below(10);
         match kind {
             0..=3 => self.template.image += 1,
             4 => self.template.label += 1,
-            5 if is_parallel && !on_delete => {
-                // One that is managed in order would wait for somebody to delete the broken Pod.
+            5 if !on_delete => {
                 self.template.image += 1;
                 self.template.is_bad = !self.template.is_bad;
             }

@@ -5,6 +5,7 @@ use crate::statefulset::fixture::{image, sized};
 use crate::workload::action::IMAGE_PULL_JOB;
 use crate::workload::children::Child;
 use crate::workload::object_version::ObjectVersion;
+use pod::observed::{ContainerReport, ContainerState, Waiting};
 use values::server_version::ServerVersion;
 
 fn rolling(more: serde_json::Value) -> serde_json::Value {
@@ -342,6 +343,137 @@ fn ordered_pods_are_updated_only_while_all_are_available() {
     assert_eq!(fleet.ordinals(), [0, 1]);
     fleet.settle();
     assert_eq!(fleet.running_image("nginx:2"), [0, 1, 2]);
+}
+
+fn ordered(more: serde_json::Value) -> serde_json::Value {
+    json!({"podManagementPolicy": "OrderedReady", "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": more}})
+}
+
+/// The kubelet finds no image of this name.
+const MISSING: &str = "nginx:missing";
+
+/// All Pods run but those whose image is missing.
+fn kubelet_without_image(fleet: &mut Fleet) {
+    for index in 0..fleet.pods.len() {
+        if image(&fleet.pods[index]) != MISSING {
+            fleet.kubelet_of(index);
+            continue;
+        }
+        let name = fleet.name(index);
+        let pod = fleet.pod_mut(&name);
+        let waiting = Waiting { reason: "ImagePullBackOff".into() };
+        let state = ContainerState { waiting: Some(waiting), ..ContainerState::default() };
+        let report = ContainerReport { name: "main".into(), state, ..ContainerReport::default() };
+        pod.spec.node_name = "node".into();
+        pod.status.phase = "Pending".into();
+        pod.status.container_statuses = [report.into()].into();
+    }
+}
+
+fn settle_without_image(fleet: &mut Fleet) {
+    for _ in 0..40 {
+        fleet.step();
+        kubelet_without_image(fleet);
+    }
+}
+
+#[test]
+fn scenario_47_ordered_pods_are_updated_as_many_at_a_time_as_may_be_unavailable() {
+    for limit in [json!(2), json!("40%")] {
+        let mut fleet = Fleet::running(5, ordered(json!({"maxUnavailable": limit})));
+        fleet.edit(json!({"spec": {"template": template("nginx:2")}}));
+        let (mut taken, mut made) = (Vec::new(), Vec::new());
+        for _ in 0..12 {
+            let plan = fleet.step();
+            let names =
+                |actions: &[Action]| actions.iter().map(|action| action.object().to_owned()).collect();
+            let (deleted, created): (Vec<String>, Vec<String>) = (names(&plan.update), names(&plan.scale));
+            taken.extend(Some(deleted.join(" ")).filter(|names| !names.is_empty()));
+            made.extend(Some(created.join(" ")).filter(|names| !names.is_empty()));
+            assert!(fleet.pods.len() >= 3, "{:?}", fleet.ordinals());
+            fleet.kubelet();
+        }
+        assert_eq!(taken, ["web-4 web-3", "web-2 web-1", "web-0"]);
+        assert_eq!(made, ["web-3", "web-4", "web-1", "web-2", "web-0"], "one after another");
+    }
+    // No update begins while one is not available, however many may be.
+    let mut fleet = Fleet::running(5, ordered(json!({"maxUnavailable": 3, "partition": 1})));
+    fleet.break_pod(1);
+    fleet.edit(json!({"spec": {"template": template("nginx:2")}}));
+    assert!(fleet.settled_plan().is_idle());
+    fleet.kubelet();
+    fleet.settle();
+    assert_eq!((fleet.running_image("nginx:1"), fleet.ordinals()), (vec![0], vec![0, 1, 2, 3, 4]));
+}
+
+#[test]
+fn scenario_47_ordered_pods_whose_hooks_let_them_go_wait_for_no_other() {
+    for first in ["web-2", "web-1"] {
+        let mut spec = ordered(json!({"maxUnavailable": 2, "podUpdatePolicy": "InPlaceIfPossible"}));
+        merge(
+            &mut spec,
+            json!({"template": in_place_template("nginx:1"),
+                "lifecycle": {"inPlaceUpdate": {"labelsHandler": {"serving": "yes"}}}}),
+        );
+        let mut fleet = Fleet::running(3, spec);
+        for name in ["web-0", "web-1", "web-2"] {
+            fleet.labelled(name, "serving", Some("yes"));
+        }
+        fleet.edit(json!({"spec": {"template": in_place_template("nginx:2")}}));
+        fleet.settle();
+        let state = |fleet: &Fleet, ordinal: usize| {
+            let pod = &fleet.pods[fleet.at(&format!("web-{ordinal}"))];
+            pod.label("lifecycle.apps.kruise.io/state").unwrap_or_default().to_owned()
+        };
+        let states = [0, 1, 2].map(|ordinal| state(&fleet, ordinal));
+        assert_eq!(states, ["Normal", "PreparingUpdate", "PreparingUpdate"]);
+        fleet.labelled(first, "serving", None);
+        fleet.step();
+        assert_eq!(fleet.with_image("nginx:2"), 1);
+        let other = if first == "web-1" { "web-2" } else { "web-1" };
+        fleet.labelled(other, "serving", None);
+        fleet.step();
+        assert_eq!(fleet.running_image("nginx:2"), [1, 2], "though {first} is not available");
+    }
+}
+
+/// The first Pod never came up, and further ones wait for it.
+#[test]
+fn scenario_48_a_broken_first_revision_heals() {
+    for limit in [1, 2] {
+        let mut spec = ordered(json!({"maxUnavailable": limit}));
+        merge(&mut spec, json!({"replicas": 3, "template": template(MISSING)}));
+        let mut fleet = Fleet::new(spec);
+        settle_without_image(&mut fleet);
+        assert_eq!(fleet.ordinals(), [0]);
+        fleet.edit(json!({"spec": {"template": template("nginx:2")}}));
+        settle_without_image(&mut fleet);
+        assert_eq!(fleet.running_image("nginx:2"), [0, 1, 2]);
+    }
+}
+
+#[test]
+fn scenario_48_a_corrected_template_heals_ordered_pods() {
+    for (limit, broken) in [(1, 2..=2), (2, 1..=1)] {
+        let mut fleet = Fleet::running(3, ordered(json!({"maxUnavailable": limit})));
+        fleet.edit(json!({"spec": {"template": template(MISSING)}}));
+        settle_without_image(&mut fleet);
+        assert_eq!(fleet.running_image(MISSING), broken.collect::<Vec<_>>());
+        let served: Vec<String> =
+            fleet.running_image("nginx:1").iter().map(|one| format!("web-{one}")).collect();
+        fleet.edit(json!({"spec": {"template": template("nginx:2")}}));
+        let plan = fleet.settled_plan();
+        assert!(plan.update.iter().all(|action| !served.contains(&action.object().to_owned())), "{plan}");
+        settle_without_image(&mut fleet);
+        assert_eq!(fleet.running_image("nginx:2"), [0, 1, 2]);
+    }
+    // What partition keeps is not replaced.
+    let mut spec = ordered(json!({"partition": 1}));
+    merge(&mut spec, json!({"replicas": 2, "template": template(MISSING)}));
+    let mut fleet = Fleet::new(spec);
+    settle_without_image(&mut fleet);
+    fleet.edit(json!({"spec": {"template": template("nginx:2")}}));
+    assert!(fleet.settled_plan().is_idle());
 }
 
 /// A longer `minReadySeconds` makes no Pod broken: what serves counts against the budget.

@@ -28,7 +28,13 @@ pub(super) fn validate(new: &Submitted, errors: &mut Vec<FieldError>) {
     }
     validate_reserved(&spec.reserve_ordinals, errors);
     if let Some(limit) = &spec.scale_strategy.max_unavailable {
-        validate_limit(new, limit, &FieldPath::new("spec.scaleStrategy.maxUnavailable"), errors);
+        let path = FieldPath::new("spec.scaleStrategy.maxUnavailable");
+        validate_limit(limit, &path, errors);
+        // Pods that are managed one after another are created one at a time.
+        if !is_parallel(new) && *limit != IntOrString::Int(1) {
+            let message = "can only work with Parallel PodManagementPolicyType";
+            errors.push(invalid_share(path, limit, message));
+        }
     }
     let path = FieldPath::new(STRATEGY);
     let rolling = new.given("/spec/updateStrategy/rollingUpdate");
@@ -102,7 +108,7 @@ fn validate_rolling(new: &Submitted, path: &FieldPath, errors: &mut Vec<FieldErr
     }
     match &rolling.max_unavailable {
         None => errors.push(FieldError::required(path.child("maxUnavailable"), "")),
-        Some(limit) => validate_limit(new, limit, &path.child("maxUnavailable"), errors),
+        Some(limit) => validate_limit(limit, &path.child("maxUnavailable"), errors),
     }
     let policy = path.child("podUpdatePolicy");
     match &rolling.pod_update_policy {
@@ -142,7 +148,7 @@ fn validate_gate(new: &Submitted, policy: &str, errors: &mut Vec<FieldError>) {
 }
 
 /// A number of Pods, or a percentage of them.
-fn validate_limit(new: &Submitted, limit: &IntOrString, path: &FieldPath, errors: &mut Vec<FieldError>) {
+fn validate_limit(limit: &IntOrString, path: &FieldPath, errors: &mut Vec<FieldError>) {
     let mut invalid = |message: &str| errors.push(invalid_share(path.clone(), limit, message));
     match limit {
         IntOrString::Int(number) if *number < 0 => invalid("must be greater than or equal to 0"),
@@ -166,8 +172,5 @@ fn validate_limit(new: &Submitted, limit: &IntOrString, path: &FieldPath, errors
             };
             invalid(&format!("getValueFromIntOrPercent error: invalid value {shown}: it is no percentage"));
         }
-    }
-    if !is_parallel(new) && *limit != IntOrString::Int(1) {
-        invalid("can only work with Parallel PodManagementPolicyType");
     }
 }

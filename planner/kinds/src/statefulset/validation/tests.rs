@@ -74,35 +74,34 @@ fn scenario_5_entries_of_reserved_ordinals_are_checked() {
 }
 
 #[test]
-fn scenario_14_ordered_pods_go_one_at_a_time() {
+fn scenario_14_ordered_pods_are_created_one_at_a_time_and_updated_within_a_limit() {
     let limit = |limit: Value, policy: &str| {
         let rolling = json!({"rollingUpdate": {"maxUnavailable": limit}, "type": "RollingUpdate"});
         created(json!({"podManagementPolicy": policy, "updateStrategy": rolling}))
     };
-    for value in [json!(2), json!("1%")] {
+    for policy in ["OrderedReady", "Parallel"] {
+        for value in [json!(1), json!(2), json!("1%"), json!("200%")] {
+            assert_eq!(limit(value, policy), None);
+        }
         has(
-            limit(value.clone(), "OrderedReady"),
+            limit(json!("5"), policy),
             &[
                 "spec.updateStrategy.rollingUpdate.maxUnavailable",
-                "can only work with Parallel PodManagementPolicyType",
+                "a valid percent string must be a numeric string followed by an ending '%'",
             ],
         );
-        assert_eq!(limit(value, "Parallel"), None);
+        has(limit(json!("x%"), policy), &["a valid percent string", "getValueFromIntOrPercent error"]);
+        has(limit(json!(0), policy), &["should not be less than 1"]);
+        has(limit(json!("0%"), policy), &["should not be less than 1"]);
+        has(limit(json!(-1), policy), &["must be greater than or equal to 0", "should not be less than 1"]);
     }
-    assert_eq!(limit(json!(1), "OrderedReady"), None);
-    has(
-        limit(json!("5"), "Parallel"),
-        &["a valid percent string must be a numeric string followed by an ending '%'"],
-    );
-    has(limit(json!("x%"), "Parallel"), &["a valid percent string", "getValueFromIntOrPercent error"]);
-    has(limit(json!(0), "Parallel"), &["should not be less than 1"]);
-    has(limit(json!("0%"), "Parallel"), &["should not be less than 1"]);
-    has(limit(json!(-1), "Parallel"), &["must be greater than or equal to 0", "should not be less than 1"]);
-    assert_eq!(limit(json!("200%"), "Parallel"), None);
-    has(
-        created(json!({"scaleStrategy": {"maxUnavailable": 2}})),
-        &["spec.scaleStrategy.maxUnavailable", "can only work with Parallel PodManagementPolicyType"],
-    );
+    for value in [json!(2), json!("1%")] {
+        has(
+            created(json!({"scaleStrategy": {"maxUnavailable": value}})),
+            &["spec.scaleStrategy.maxUnavailable", "can only work with Parallel PodManagementPolicyType"],
+        );
+    }
+    assert_eq!(created(json!({"scaleStrategy": {"maxUnavailable": 1}})), None);
 }
 
 #[test]
