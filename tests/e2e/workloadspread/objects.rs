@@ -37,8 +37,8 @@ async fn scenarios_8_to_13_what_a_spread_may_say() {
             .spread(CLONESET, json!([{"name": "a"}, {"name": "b"}, {"name": "c"}]))
             .with("/spec/scheduleStrategy", strategy)
     };
-    says(adaptive(147), "").await;
-    says(adaptive(148), "rescheduleCriticalSeconds > 147 is not permitted").await;
+    says(adaptive(3600), "").await;
+    says(adaptive(3601), "rescheduleCriticalSeconds > 3600 is not permitted").await;
 
     let deployment = ("apps/v1", "Deployment");
     let spread = field.divide(field.spread(deployment, first(1))).await;

@@ -7,6 +7,7 @@ use api::Raw;
 use api::annotations::REQUIRE_SUBSET;
 use api::kinds::shared::ScheduleStrategyType;
 use api::kinds::workloadspread::{Subset, SubsetStatus, WorkloadSpread};
+use jiff::SignedDuration;
 
 use crate::workload::namespaced::Entry;
 use crate::workload::target::Workload;
@@ -16,6 +17,10 @@ use values::selector::{Labels, Selector, SelectorError};
 
 /// The condition of a subset: whether its Pods find a node.
 pub(crate) const SCHEDULABLE: &str = "Schedulable";
+/// How long a subset whose Pods could not be scheduled is left out at least.
+const SHORTEST_RECOVERY: SignedDuration = SignedDuration::from_secs(300);
+/// Seconds beside those for which Pods wait, for their replacements.
+const REPLACEMENT_SECONDS: i64 = 5;
 
 /// A WorkloadSpread. Cheap to clone.
 #[derive(Clone, Debug, PartialEq)]
@@ -142,6 +147,14 @@ impl Spread {
         let strategy = &self.0.object.spec.schedule_strategy;
         let seconds = strategy.adaptive.as_ref()?.reschedule_critical_seconds?;
         (strategy.kind == Some(ScheduleStrategyType::Adaptive) && seconds > 0).then_some(seconds)
+    }
+
+    /// How long a subset is left out after its Pods found no node: until a Pod that finds a node in none but the last
+    /// has tried all before, so that none goes round for ever.
+    pub(crate) fn recovery(&self) -> SignedDuration {
+        let others = i64::try_from(self.subsets().len()).unwrap_or(i64::MAX).saturating_sub(1);
+        let round = others.saturating_mul(self.critical_seconds().unwrap_or(0).into());
+        SHORTEST_RECOVERY.max(SignedDuration::from_secs(round.saturating_add(REPLACEMENT_SECONDS)))
     }
 }
 

@@ -18,8 +18,6 @@ use values::event::{Event, normal, warning};
 const CREATION: SignedDuration = SignedDuration::from_secs(30);
 /// How long a deletion that was admitted may take to begin.
 const DELETION: SignedDuration = SignedDuration::from_secs(15);
-/// How long a subset whose Pods could not be scheduled is left out.
-const RECOVERY: SignedDuration = SignedDuration::from_secs(300);
 
 /// A status, and what follows from it.
 #[derive(Debug, Default)]
@@ -211,7 +209,9 @@ impl<'a> Counter<'a> {
         } else if is_last || is_schedulable(old) {
             true
         } else {
-            let end = since.and_then(|since| since.checked_add(RECOVERY).ok()).unwrap_or(Timestamp::MIN);
+            let end = since
+                .and_then(|since| since.checked_add(self.spread.recovery()).ok())
+                .unwrap_or(Timestamp::MIN);
             if end >= self.now {
                 self.is_due(end);
             } else if is_total {

@@ -25,8 +25,8 @@ mod tests;
 
 /// The HTTP status code with which an object is refused.
 const REFUSAL: u16 = 400;
-/// Seconds within which all subsets are tried in turn, shared by all but the last.
-const LONGEST_ROUND: i32 = 295;
+/// The most seconds for which Pods may be left without a node where there are further subsets.
+const MAX_CRITICAL_SECONDS: i32 = 3600;
 
 /// What validation reads beside the object.
 #[derive(Clone, Copy, Debug)]
@@ -158,8 +158,7 @@ fn validate_strategy(spread: &WorkloadSpread, errors: &mut Vec<FieldError>) {
         errors.push(FieldError::invalid_value(path.child("adaptive"), json!(adaptive), message));
     }
     let Some(seconds) = adaptive.reschedule_critical_seconds else { return };
-    let others = i32::try_from(subsets.len()).unwrap_or(i32::MAX).saturating_sub(1);
-    let limit = if others > 0 { LONGEST_ROUND / others } else { i32::MAX };
+    let limit = if subsets.len() > 1 { MAX_CRITICAL_SECONDS } else { i32::MAX };
     if !(0..=limit).contains(&seconds) {
         let message =
             format!("rescheduleCriticalSeconds < 0 or rescheduleCriticalSeconds > {limit} is not permitted");

@@ -479,6 +479,26 @@ fn scenario_29_a_subset_recovers_after_five_minutes() {
 }
 
 #[test]
+fn scenario_47_a_subset_is_left_out_until_a_pod_has_tried_all_others() {
+    for (critical, subsets, recovery) in
+        [(30, 3, 300), (147, 3, 300), (148, 3, 301), (600, 2, 605), (3600, 4, 10_805)]
+    {
+        let left_out = |seconds: i64| {
+            let mut scene = unschedulable(seconds);
+            let names = ["a", "b", "c", "d"].into_iter().take(subsets);
+            scene.object["spec"]["subsets"] = names.map(|name| json!({"name": name})).collect();
+            scene.object["spec"]["scheduleStrategy"]["adaptive"]["rescheduleCriticalSeconds"] =
+                json!(critical);
+            condition(&scene.counted(), 0).0 == "False"
+        };
+        assert!(left_out(recovery), "{critical} {subsets}");
+        assert!(!left_out(recovery + 1), "{critical} {subsets}");
+        // Until the last subset gets the Pod, which the ones before had for so long each, none has recovered.
+        assert!(recovery > critical * (i64::try_from(subsets).unwrap() - 2));
+    }
+}
+
+#[test]
 fn scenario_30_without_the_adaptive_strategy_nobody_is_replaced() {
     for strategy in [
         json!({}),

@@ -149,8 +149,11 @@ fn scenario_13_the_adaptive_strategy_has_its_limits() {
     };
     let seconds =
         |seconds: i64| json!({"type": "Adaptive", "adaptive": {"rescheduleCriticalSeconds": seconds}});
-    assert_eq!(strategy(3, seconds(147), Value::Null), "");
-    assert_says(&strategy(3, seconds(148), Value::Null), "rescheduleCriticalSeconds > 147 is not permitted");
+    for count in [2, 3, 40] {
+        assert_eq!(strategy(count, seconds(3600), Value::Null), "");
+        let text = "rescheduleCriticalSeconds > 3600 is not permitted";
+        assert_says(&strategy(count, seconds(3601), Value::Null), text);
+    }
     assert_says(&strategy(3, seconds(-1), Value::Null), "rescheduleCriticalSeconds < 0");
     assert_eq!(strategy(1, seconds(100_000), json!(1)), "");
     assert_says(&strategy(3, seconds(1), json!(1)), "the last subset's maxReplicas must be not specified");
