@@ -9,6 +9,7 @@ use std::collections::HashSet;
 use super::identity;
 use super::working::{Content, Numbered, Slot, Working, slot_name};
 use crate::workload::action::{Action, DeleteReason};
+use crate::workload::broken_pod::is_broken;
 use crate::workload::deletion;
 use pod::lifecycle::State;
 
@@ -236,7 +237,9 @@ fn remove(working: &Working<'_>, busy: &HashSet<&str>, scale: &mut Scale) {
         }
         let waits_for_hook = pod.member.state == Some(State::PreparingDelete);
         let is_first = unhealthy == Some(pod.ordinal);
-        if monotonic && !pod.member.is_available && !is_first && !waits_for_hook {
+        // Several that a broken revision left would wait for each other.
+        let may_go = is_first || waits_for_hook || is_broken(pod.pod());
+        if monotonic && !pod.member.is_available && !may_go {
             scale.stopped = true;
             scale.waits_for = Some(pod.name().to_owned());
             return;

@@ -467,6 +467,19 @@ fn scenario_48_a_corrected_template_heals_ordered_pods() {
         settle_without_image(&mut fleet);
         assert_eq!(fleet.running_image("nginx:2"), [0, 1, 2]);
     }
+    // Several that are scaled in do not wait for each other.
+    let mut fleet = Fleet::running(3, ordered(json!({"maxUnavailable": 2})));
+    for name in ["web-1", "web-2"] {
+        let pod = fleet.pod_mut(name);
+        pod.spec.containers.last_mut().unwrap().image = MISSING.into();
+    }
+    for index in 0..3 {
+        fleet.break_pod(index);
+    }
+    kubelet_without_image(&mut fleet);
+    fleet.edit(json!({"spec": {"replicas": 1}}));
+    settle_without_image(&mut fleet);
+    assert_eq!(fleet.ordinals(), [0]);
     // What partition keeps is not replaced.
     let mut spec = ordered(json!({"partition": 1}));
     merge(&mut spec, json!({"replicas": 2, "template": template(MISSING)}));
