@@ -167,6 +167,10 @@ pub const IGNORE_PATCH_EXISTING_PODS_METADATA: &str =
 /// one. OpenKruise lets them through.
 pub const REQUIRE_SUBSET: &str = "kutter.io/require-subset";
 
+/// On a CloneSet: `LABEL=VALUE[,LABEL=VALUE...]`, which Pods go first when it is scaled in, by their labels. Not known to
+/// OpenKruise.
+pub const SCALE_IN_ORDER: &str = "kutter.io/scale-in-order";
+
 /// On a Pod: how much its deletion costs, compared with other Pods of its workload. Kubernetes' own.
 pub const POD_DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 

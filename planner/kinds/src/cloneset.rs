@@ -9,7 +9,8 @@
 //!     scale        creates and deletes               update    which Pods are updated, and to what
 //!     ranking      which Pods go first               pod       names and labels of Pods and claims
 //!     claims       whose claim is whose              status    what the status says
-//!     explanation  what blocks progress            working   what these steps share
+//!     explanation  what blocks progress              working   what these steps share
+//!     scale_in_order   which Pods users want to go first
 //! ```
 //!
 //! [`plan`] is a pure function. The same snapshot, in whatever order its lists are, and the same
@@ -50,6 +51,7 @@ mod pod;
 mod pre_download;
 mod ranking;
 mod scale;
+mod scale_in_order;
 mod status;
 #[cfg(test)]
 mod tests;

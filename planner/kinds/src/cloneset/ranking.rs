@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use api::annotations::POD_DELETION_COST;
 
+use super::scale_in_order::ScaleInOrder;
 use crate::workload::deletion_order::DeletionOrder;
 use crate::workload::member::Member;
 use crate::workload::snapshot::Costs;
@@ -17,7 +18,7 @@ mod tests;
 
 const HOSTNAME: &str = "kubernetes.io/hostname";
 
-/// How the Pods of a template are to be spread.
+/// How the Pods of a template are to be spread, and what is said about single ones.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Topology<'a> {
     /// `topologyKey` of each constraint of the template.
@@ -26,14 +27,16 @@ pub(super) struct Topology<'a> {
     pub(super) nodes: &'a Nodes,
     /// Costs that are about to be written, by name.
     pub(super) costs: &'a Costs,
+    /// Labels of the Pods that go first.
+    pub(super) labels: &'a ScaleInOrder,
 }
 
 /// The positions in `candidates`, the first to delete first. Pods that no rule distinguishes go by name.
 pub(super) fn rank(candidates: &[&Member<'_>], topology: Topology<'_>) -> Vec<usize> {
-    let by_node = same_node_ranks(candidates, topology.costs);
+    let by_node = same_node_ranks(candidates, topology);
     let ranks = if topology.keys.is_empty() { by_node } else { spread_ranks(candidates, &by_node, topology) };
     let mut order: Vec<usize> = (0..candidates.len()).collect();
-    let keys: Vec<Key<'_>> = candidates.iter().map(|member| Key::of(member, topology.costs)).collect();
+    let keys: Vec<Key<'_>> = candidates.iter().map(|member| Key::of(member, topology)).collect();
     let rank_of = |position: usize| ranks.get(position).copied().unwrap_or(0.0);
     order.sort_by(|left, right| match (keys.get(*left), keys.get(*right)) {
         (Some(one), Some(other)) => one.compare(other, true, rank_of(*right).total_cmp(&rank_of(*left))),
@@ -46,23 +49,27 @@ pub(super) fn rank(candidates: &[&Member<'_>], topology: Topology<'_>) -> Vec<us
 struct Key<'a> {
     deletion_order: DeletionOrder<'a>,
     available: bool,
+    label: usize,
     cost: i64,
 }
 
 impl<'a> Key<'a> {
-    fn of(member: &Member<'a>, costs: &Costs) -> Self {
+    fn of(member: &Member<'a>, topology: Topology<'_>) -> Self {
         let pod = member.pod;
-        let cost = costs.get(&*pod.metadata.name).copied().unwrap_or_else(|| deletion_cost(pod).into());
-        Self { deletion_order: DeletionOrder::of(pod), available: member.is_available, cost }
+        let label = topology.labels.rank(pod);
+        let cost =
+            topology.costs.get(&*pod.metadata.name).copied().unwrap_or_else(|| deletion_cost(pod).into());
+        Self { deletion_order: DeletionOrder::of(pod), available: member.is_available, label, cost }
     }
 
-    /// Rules 1 to 8; `rank` is rule 5, and rule 3 considers availability only where `availability` says so.
+    /// Rules 1 to 9; `rank` is rule 6, and rule 3 considers availability only where `availability` says so.
     fn compare(&self, other: &Self, availability: bool, rank: Ordering) -> Ordering {
         let available = |key: &Self| availability && key.available;
         let (one, two) = (&self.deletion_order, &other.deletion_order);
         (one.placed.cmp(&two.placed))
             .then_with(|| available(self).cmp(&available(other)))
             .then_with(|| one.ready.cmp(&two.ready))
+            .then_with(|| self.label.cmp(&other.label))
             .then_with(|| self.cost.cmp(&other.cost))
             .then(rank)
             .then_with(|| one.age.cmp(&two.age))
@@ -78,7 +85,7 @@ fn deletion_cost(pod: &ObservedPod) -> i32 {
 }
 
 /// Of the Pods of one node the one to keep has rank 0, the first to go the highest.
-fn same_node_ranks(candidates: &[&Member<'_>], costs: &Costs) -> Vec<f64> {
+fn same_node_ranks(candidates: &[&Member<'_>], topology: Topology<'_>) -> Vec<f64> {
     let mut groups: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for (position, member) in candidates.iter().enumerate() {
         let node = &*member.pod.spec.node_name;
@@ -90,7 +97,7 @@ fn same_node_ranks(candidates: &[&Member<'_>], costs: &Costs) -> Vec<f64> {
     for group in groups.values().filter(|group| group.len() > 1) {
         let size = group.len();
         for (index, position) in
-            sorted(candidates, group, costs, |_, _| Ordering::Equal).into_iter().enumerate()
+            sorted(candidates, group, topology, |_, _| Ordering::Equal).into_iter().enumerate()
         {
             if let Some(rank) = ranks.get_mut(position) {
                 *rank = (size - 1 - index) as f64;
@@ -114,7 +121,7 @@ fn spread_ranks(candidates: &[&Member<'_>], by_node: &[f64], topology: Topology<
         let weight = ((groups.len() + 2) as f64).ln();
         let node_rank = |position: usize| by_node.get(position).copied().unwrap_or(0.0);
         for group in groups.values() {
-            let order = sorted(candidates, group, topology.costs, |left, right| {
+            let order = sorted(candidates, group, topology, |left, right| {
                 if key == HOSTNAME { Ordering::Equal } else { node_rank(right).total_cmp(&node_rank(left)) }
             });
             for (index, position) in order.into_iter().enumerate() {
@@ -127,16 +134,16 @@ fn spread_ranks(candidates: &[&Member<'_>], by_node: &[f64], topology: Topology<
     ranks
 }
 
-/// The Pods of a group by rules 1, 2, `Ready`, 4, `rank`, 6 to 8.
+/// The Pods of a group by rules 1, 2, `Ready`, 4, 5, `rank`, 7 to 9.
 fn sorted(
     candidates: &[&Member<'_>],
     group: &[usize],
-    costs: &Costs,
+    topology: Topology<'_>,
     rank: impl Fn(usize, usize) -> Ordering,
 ) -> Vec<usize> {
     let mut keyed: Vec<(Key<'_>, usize)> = group
         .iter()
-        .filter_map(|position| Some((Key::of(candidates.get(*position)?, costs), *position)))
+        .filter_map(|position| Some((Key::of(candidates.get(*position)?, topology), *position)))
         .collect();
     keyed.sort_by(|(one, left), (other, right)| one.compare(other, false, rank(*left, *right)));
     keyed.into_iter().map(|(_, position)| position).collect()

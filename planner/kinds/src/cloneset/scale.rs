@@ -14,6 +14,7 @@ use super::counting::{Difference, named_surge};
 use super::members::counts_as_new;
 use super::pod::{self, Blueprint};
 use super::ranking::{Topology, rank};
+use super::scale_in_order::ScaleInOrder;
 use super::working::Working;
 use crate::workload::action::{Action, DeleteReason, WriteReason};
 use crate::workload::allowance::Allowance;
@@ -167,7 +168,8 @@ fn scale_in(working: &Working<'_>, difference: Difference, scale: &mut Scale) {
         working.members.iter().partition(|member| !is_old(working, member));
     let keys = topology_keys(working);
     let Snapshot { nodes, costs, .. } = working.snapshot;
-    let topology = Topology { keys: &keys, nodes, costs };
+    let labels = ScaleInOrder::of(working.set());
+    let topology = Topology { keys: &keys, nodes, costs, labels: &labels };
     let mut allowance = difference.allowance();
     let mut going = first(&old_members, old, topology);
     going.retain(|member| allowance.take(member, difference.is_left(true)));

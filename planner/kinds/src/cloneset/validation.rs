@@ -11,18 +11,21 @@
 
 use std::collections::HashSet;
 
+use api::annotations::SCALE_IN_ORDER;
 use api::features::FeatureGates;
 use api::kinds::cloneset::CloneSet;
 use api::kinds::shared::PodUpdatePolicy;
 use serde_json::Value;
 
 use super::counting::is_on_delete;
+use super::scale_in_order::ScaleInOrder;
 use crate::workload::submitted;
 use crate::workload::trials::{self, Trials};
 use crate::workload::validation::{self, Rules, is_same_selector, validate_numbers, validate_selector};
 use pod::observed::ObservedPod;
 use pod::template::metadata::validate_metadata;
 use pod::template::names;
+use pod::template::node::invalid;
 use values::field::{FieldError, FieldPath};
 use values::verdict::Verdict;
 
@@ -105,6 +108,7 @@ impl Rules<CloneSet> for Context<'_> {
         template::validate(new, self, &mut errors);
         strategy::validate(new, &mut errors);
         validate_names_to_delete(new, old, self, &mut errors);
+        validate_scale_in_order(new, &mut errors);
         if let Some(old) = old {
             validate_update(new, old, self, &mut errors);
         }
@@ -150,6 +154,12 @@ fn validate_names_to_delete(
         };
         errors.push(FieldError::invalid(path.clone(), name, problem));
     }
+}
+
+fn validate_scale_in_order(new: &Submitted, errors: &mut Vec<FieldError>) {
+    let Some(text) = new.stored.metadata.annotations.get(SCALE_IN_ORDER) else { return };
+    let problems = ScaleInOrder::read(text).err().unwrap_or_default();
+    invalid(&FieldPath::new("metadata.annotations").key(SCALE_IN_ORDER), text, problems, errors);
 }
 
 /// The only fields of `spec` that may change are all but the selector.

@@ -39,6 +39,16 @@ fn order_by(
     nodes: &[(&str, &str, &str)],
     costs: &Costs,
 ) -> Vec<String> {
+    order_of(pods, keys, nodes, (costs, &ScaleInOrder::default()))
+}
+
+/// The same in this order of labels.
+fn order_of(
+    pods: &[Arc<ObservedPod>],
+    keys: &[&str],
+    nodes: &[(&str, &str, &str)],
+    (costs, labels): (&Costs, &ScaleInOrder),
+) -> Vec<String> {
     let references: Vec<&Arc<ObservedPod>> = pods.iter().collect();
     let now = "2026-05-01T09:00:00Z".parse().unwrap();
     let all = members(&references, &CloneSet::default(), "web-1", now);
@@ -50,7 +60,7 @@ fn order_by(
     };
     let nodes: Nodes =
         nodes.iter().map(|(node, key, value)| ((*node).into(), Arc::new(facts(key, value)))).collect();
-    let order = rank(&candidates, Topology { keys: &keys, nodes: &nodes, costs });
+    let order = rank(&candidates, Topology { keys: &keys, nodes: &nodes, costs, labels });
     order.into_iter().map(|position| candidates[position].name().to_owned()).collect()
 }
 
@@ -89,6 +99,24 @@ fn scenario_20_the_lowest_cost_goes_first() {
     assert_eq!(order(&pods, &[], &[]), ["b", "c", "a"]);
     let costs = [("a".into(), -9), ("c".into(), 5)].into();
     assert_eq!(order_by(&pods, &[], &[], &costs), ["a", "b", "c"], "what is about to be written comes first");
+}
+
+#[test]
+fn scenario_39_labels_order_pods_before_their_costs() {
+    let labelled = |release: &str, cost: &str| json!({"metadata": {"labels": {"release": release}, "annotations": {POD_DELETION_COST: cost}}});
+    let mut not_ready = labelled("c", "100");
+    not_ready["status"]["conditions"] = json!([{"type": "Ready", "status": "False"}]);
+    let pods = [
+        pod("a-cheap", "n1", labelled("a", "-100")),
+        pod("b-dear", "n2", labelled("b", "100")),
+        pod("b-cheap", "n3", labelled("b", "-100")),
+        pod("broken", "n4", not_ready),
+        pod("other", "n5", cost("-200")),
+        pod("unplaced", "", labelled("c", "100")),
+    ];
+    let order = |text: &str| order_of(&pods, &[], &[], (&Costs::new(), &ScaleInOrder::read(text).unwrap()));
+    assert_eq!(order("release=b,release=a"), ["unplaced", "broken", "b-cheap", "b-dear", "a-cheap", "other"]);
+    assert_eq!(order("release=a"), ["unplaced", "broken", "a-cheap", "other", "b-cheap", "b-dear"]);
 }
 
 #[test]

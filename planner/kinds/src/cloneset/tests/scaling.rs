@@ -22,6 +22,20 @@ fn scenario_2_scaling_in_takes_the_claims_along() {
 }
 
 #[test]
+fn scenario_39_labels_say_which_pods_go_first() {
+    let mut fleet = Fleet::running(4, json!({}));
+    let all = names(&fleet);
+    for (name, release) in all.iter().zip(["a", "b", "a", "b"]) {
+        let labels = &mut fleet.pod_mut(name).metadata.labels;
+        *labels = labels.iter().chain([("release", release)]).collect();
+    }
+    fleet.object["metadata"]["annotations"]["kutter.io/scale-in-order"] = json!("release=b");
+    fleet.edit(json!({"spec": {"replicas": 2}}));
+    fleet.settle();
+    assert_eq!(names(&fleet), [all[0].clone(), all[2].clone()]);
+}
+
+#[test]
 fn scenario_3_the_named_pod_goes_and_its_name_too() {
     let mut fleet = Fleet::running(3, json!({}));
     let named = fleet.name(1);

@@ -63,6 +63,26 @@ const VERSIONS: [(&str, &str); 2] =
     [("v1alpha1", "spec.updateStrategy"), ("v1beta1", "spec.updateStrategy.rollingUpdate")];
 
 #[test]
+fn scenario_39_an_order_of_labels_is_checked() {
+    let annotated = |version: &str, order: &str| {
+        let mut object: Value = serde_json::from_str(&object(version, &json!({}))).unwrap();
+        object["metadata"]["annotations"] = json!({"kutter.io/scale-in-order": order});
+        object.to_string()
+    };
+    for (version, _) in VERSIONS {
+        assert_eq!(refusal(&annotated(version, "release=b, example.com/pool=spot"), None), "");
+        let message = refusal(&annotated(version, "release"), None);
+        let expected = r#"metadata.annotations[kutter.io/scale-in-order]: Invalid value: "release": "release" is not of the form LABEL=VALUE"#;
+        assert!(message.contains(expected), "{message}");
+        let bad = annotated(version, "release=b b");
+        assert!(
+            refusal(&bad, Some(&object(version, &json!({})))).contains(r#"value "b b": a valid label must"#)
+        );
+        assert_eq!(refusal(&bad, Some(&bad)), "", "what is stored already hinders no change");
+    }
+}
+
+#[test]
 fn ordinary_clone_sets_pass() {
     for (version, _) in VERSIONS {
         assert_eq!(refusal(&object(version, &json!({})), None), "");
