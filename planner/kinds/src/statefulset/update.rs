@@ -31,6 +31,9 @@ pub(super) struct Update {
     pub(super) budget_is_used_up: bool,
 }
 
+/// A question about a Pod.
+type Asked<'w> = &'w dyn Fn(&Numbered<'_>) -> bool;
+
 /// Names of Pods that count as unavailable.
 struct Unavailable<'a> {
     names: HashSet<&'a str>,
@@ -120,7 +123,7 @@ pub(super) fn policy<'w, 'a>(working: &'w Working<'a>) -> Policy<'w, 'a> {
 fn go_on<'a>(
     working: &Working<'a>,
     updates: &Updates<'_>,
-    (targets, may_go): (&[&Slot<'a>], &dyn Fn(&Numbered<'_>) -> bool),
+    (targets, may_go): (&[&Slot<'a>], Asked<'_>),
     policy: &mut Policy<'_, 'a>,
     busy: &HashSet<&str>,
     update: &mut Update,
@@ -187,7 +190,7 @@ fn keep_after_all<'a>(
 fn delete_specified<'a>(
     working: &Working<'a>,
     busy: &HashSet<&str>,
-    is_next: &dyn Fn(&Numbered<'_>) -> bool,
+    is_next: Asked<'_>,
     unavailable: &mut Unavailable<'a>,
     update: &mut Update,
 ) -> Vec<&'a str> {

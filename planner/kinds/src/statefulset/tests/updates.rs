@@ -346,7 +346,9 @@ fn ordered_pods_are_updated_only_while_all_are_available() {
 }
 
 fn ordered(more: serde_json::Value) -> serde_json::Value {
-    json!({"podManagementPolicy": "OrderedReady", "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": more}})
+    let mut spec = rolling(more);
+    spec["podManagementPolicy"] = "OrderedReady".into();
+    spec
 }
 
 /// The kubelet finds no image of this name.
