@@ -64,3 +64,18 @@ include "kutter.gate" (list . "Gate" "AllAlpha"). */}}
 {{- end }}
 {{- if or (not $off) (include "kutter.gate" (list . "KruiseDaemon")) }}on{{ end }}
 {{- end }}
+
+{{/* Not empty where policies protect objects from deletion. A cluster without policies has the webhooks alone. */}}
+{{- define "kutter.protectionPolicies" -}}
+{{- $mode := .Values.protection.mode }}
+{{- if not (has $mode (list "Webhook" "Policy" "Both")) }}
+{{- fail "protection.mode must be Webhook, Policy or Both" }}
+{{- end }}
+{{- $off := regexMatch "(?i:(^|,) *ResourcesDeletionProtection *= *(0|f|false) *(,|$))" .Values.featureGates }}
+{{- $on := and (not $off) (include "kutter.gate" (list . "AllBeta")) | or (include "kutter.gate" (list . "ResourcesDeletionProtection")) }}
+{{- $old := semverCompare "<1.30-0" .Capabilities.KubeVersion.Version }}
+{{- if and $on $old (eq $mode "Policy") }}
+{{- fail "protection.mode=Policy needs Kubernetes 1.30" }}
+{{- end }}
+{{- if and $on (not $old) (ne $mode "Webhook") }}on{{ end }}
+{{- end }}
