@@ -87,6 +87,9 @@ pub(crate) struct ServeArguments {
     /// failurePolicy of the deletion protection entries: Fail or Ignore
     #[arg(long, default_value = "Fail", value_parser = ["Fail", "Ignore"])]
     pub protection_failure_policy: String,
+    /// Register no webhooks for the kinds whose deletion protection the chart's policies decide alone
+    #[arg(long)]
+    pub protection_by_policies: bool,
     /// failurePolicy of the Pod entries: Fail or Ignore
     #[arg(long, default_value = "Fail", value_parser = ["Fail", "Ignore"])]
     pub pod_failure_policy: String,

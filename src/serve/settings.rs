@@ -204,6 +204,7 @@ fn certificates(
     let registration = &mut certificates.registration;
     registration.pod_failure_policy = policy(&arguments.pod_failure_policy);
     registration.protection_failure_policy = policy(&arguments.protection_failure_policy);
+    registration.protection_by_policies = arguments.protection_by_policies;
     registration.timeout_seconds =
         NonZeroU8::new(arguments.webhook_timeout_seconds).context("--webhook-timeout-seconds")?;
     registration.excluded_namespaces.clone_from(&arguments.webhook_excluded_namespaces);

@@ -14,6 +14,9 @@ const CASCADING: &str =
 const EXTERNAL: &str = "featureGates=EnableExternalCerts=true";
 /// The gate of Rollouts.
 pub(crate) const ROLLOUTS: &str = "featureGates=Rollouts=true";
+const PROTECTED: &str = "featureGates=ResourcesDeletionProtection=true";
+const PROTECTED_BY_POLICIES: &str =
+    "featureGates=ResourcesDeletionProtection=true\\,KruiseDaemon=false,protection.mode=Policy";
 const NO_DAEMON: &str = "featureGates=KruiseDaemon=false";
 /// Values with which the claims below must hold.
 const COMBINATIONS: [&[&str]; 8] = [
@@ -57,6 +60,8 @@ fn versions_of_kubernetes_that_are_not_supported_are_refused() {
         ("1.29.0", NO_DAEMON, None),
         ("1.29.0", "manager.replicas=2", Some("the node agent needs Kubernetes 1.30")),
         ("1.30.0-gke.100", "manager.replicas=2", None),
+        ("1.29.0", PROTECTED_BY_POLICIES, Some("protection.mode=Policy needs Kubernetes 1.30")),
+        ("1.30.0", PROTECTED_BY_POLICIES, None),
     ] {
         let output = template([format!("--kube-version={version}"), format!("--set={values}")]);
         let error = String::from_utf8_lossy(&output.stderr);
@@ -140,6 +145,47 @@ fn the_configurations_say_whether_aks_is_left_out() {
         // It concerns webhooks alone.
         let definition = &of_kind(&objects, "CustomResourceDefinition")[0]["metadata"]["annotations"];
         assert!(definition.get("kutter.io/aks-integration").is_none(), "{definition:#}");
+    }
+}
+
+/// docs/behaviour/deletion-protection.md#protection-policies.
+#[test]
+fn policies_protect_where_gate_and_mode_want_it() {
+    let policies = |objects: &[Value]| -> Vec<Value> {
+        let policies = of_kind(objects, "ValidatingAdmissionPolicy").into_iter();
+        let name = |policy: &Value| policy["metadata"]["name"].as_str().unwrap().to_owned();
+        policies.filter(|policy| name(policy).starts_with("kruise-delete-protection-")).cloned().collect()
+    };
+    for (values, count, by_policies) in [
+        (&[][..], 0, false),
+        (&[PROTECTED], 2, false),
+        (&["featureGates=AllBeta=true"], 2, false),
+        (&["featureGates=AllBeta=true\\,ResourcesDeletionProtection=false"], 0, false),
+        (&[PROTECTED, "protection.mode=Webhook"], 0, false),
+        (&[PROTECTED, "protection.mode=Both"], 2, false),
+        (&[PROTECTED_BY_POLICIES], 2, true),
+        (&["protection.mode=Policy"], 0, false),
+    ] {
+        let objects = render(values);
+        assert_eq!(policies(&objects).len(), count, "{values:?}");
+        let args = &manager(&objects)["containers"][0]["args"];
+        assert_eq!(holds(args, "--protection-by-policies"), by_policies, "{values:?}");
+    }
+    let output = template(["--set=protection.mode=policy".to_owned()]);
+    assert!(String::from_utf8_lossy(&output.stderr).contains("must be Webhook, Policy or Both"));
+
+    // They leave out what the entries of the webhooks leave out.
+    let excluded =
+        ["webhookConfiguration.excludedNamespaces={batch}", "webhookConfiguration.aksIntegration=true"];
+    for policy in policies(&render(&[&[PROTECTED], &excluded[..]].concat())) {
+        let expression = policy["spec"]["matchConditions"][1]["expression"].as_str().unwrap();
+        assert!(expression.ends_with(r#"in ["kube-system","batch"])"#), "{expression}");
+        let terms = &policy["spec"]["matchConstraints"]["namespaceSelector"]["matchExpressions"];
+        let aks = json!([
+            {"key": "control-plane", "operator": "NotIn", "values": ["true"]},
+            {"key": "kubernetes.azure.com/managedby", "operator": "NotIn", "values": ["aks"]},
+        ]);
+        assert_eq!(*terms, aks);
     }
 }
 

@@ -5,6 +5,7 @@ mod controllers;
 mod definitions;
 mod gates;
 mod namespaces;
+mod policies;
 mod workloads;
 
 use kit::builders::{Object, deployment, object};

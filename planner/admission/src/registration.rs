@@ -127,6 +127,8 @@ pub struct Settings {
     pub pod_failure_policy: FailurePolicy,
     /// For the deletion protection of Kubernetes' own kinds; `Fail` by default, `Ignore` in the chart.
     pub protection_failure_policy: FailurePolicy,
+    /// Whether policies of the cluster protect the kinds that need no count, which then have no entries.
+    pub protection_by_policies: bool,
     /// How long the API server waits, in seconds; 10 by default, 30 in the chart. At most 30.
     pub timeout_seconds: NonZeroU8,
     /// Further namespaces whose Pods and protected objects are not reviewed; `kube-system` in the chart.
@@ -143,6 +145,7 @@ impl Settings {
             endpoint,
             pod_failure_policy: FailurePolicy::Fail,
             protection_failure_policy: FailurePolicy::Fail,
+            protection_by_policies: false,
             timeout_seconds: NonZeroU8::MIN.saturating_add(9),
             excluded_namespaces: Vec::new(),
             choices: Choices::default(),
@@ -200,7 +203,7 @@ pub struct Waiting {
 }
 
 impl Wanted<'_> {
-    /// Whether `path` is served and its gates are on
+    /// Whether `path` is served, is needed, and its gates are on
     /// (docs/behaviour/api-and-registration.md#entries-that-gates-switch).
     fn keeps(&self, path: &str) -> bool {
         let exists = |plural: &str, group: &str| self.definitions.contains(&format!("{plural}.{group}"));
@@ -211,6 +214,7 @@ impl Wanted<'_> {
             Endpoint::MutatePod => exists("sidecarsets", api::APPS_GROUP),
             Endpoint::ValidatePod => exists("podunavailablebudgets", api::POLICY_GROUP),
             Endpoint::FreezeWorkload | Endpoint::ValidateRollout => exists("rollouts", api::ROLLOUTS_GROUP),
+            Endpoint::Protect(kind) if kind.decides_alone() => !self.settings.protection_by_policies,
             _ => true,
         };
         is_needed && endpoint.is_served(self.gates)

@@ -98,6 +98,14 @@ impl Kind {
         matches!(self, Self::CloneSet | Self::AdvancedStatefulSet | Self::UnitedDeployment)
     }
 
+    /// True for the kinds of Kubernetes that need no count: label and object say all that decides.
+    pub fn decides_alone(self) -> bool {
+        matches!(
+            self,
+            Self::Service | Self::Ingress | Self::Deployment | Self::ReplicaSet | Self::StatefulSet
+        )
+    }
+
     /// What is done with a request of this version
     /// (docs/behaviour/deletion-protection.md#steps-of-the-decision). The versions of one kind agree in the
     /// fields read here, so no conversion is needed.

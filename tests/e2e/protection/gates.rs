@@ -66,7 +66,7 @@ async fn protection_goes_by_its_own_gate_alone() {
     namespace.deleted().await;
 }
 
-async fn entries(client: &kube::Client, kind: &str) -> Vec<String> {
+pub(super) async fn entries(client: &kube::Client, kind: &str) -> Vec<String> {
     let path = format!(
         "/apis/admissionregistration.k8s.io/v1/{kind}webhookconfigurations/kruise-{kind}-webhook-configuration"
     );

@@ -41,7 +41,7 @@ async fn a_cascading_deployment_may_go_at_zero_replicas_though_pods_still_termin
     deployment.gone().await;
 }
 
-fn united_deployment(api_version: &str) -> Object {
+pub(super) fn united_deployment(api_version: &str) -> Object {
     let template = front("unused").build()["spec"]["template"].clone();
     kit::builders::object(api_version, "UnitedDeployment", "united").with(
         "/spec",

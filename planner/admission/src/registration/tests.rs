@@ -168,6 +168,27 @@ fn scenario_8_protection_gate_removes_services_and_ingresses_only() {
 }
 
 #[test]
+fn entries_of_kinds_that_policies_protect_go_and_come_back() {
+    let (webhooks, mut policies) = (Server::new(), Server::new());
+    policies.settings.protection_by_policies = true;
+    let live = webhooks.apply(VALIDATING, &empty(VALIDATING));
+    let without = policies.apply(VALIDATING, &live);
+    let left = names(&without);
+    let gone: Vec<String> = names(&live).into_iter().filter(|name| !left.contains(name)).collect();
+    assert_eq!(
+        gone,
+        [
+            "vbuiltindeployment.kb.io",
+            "vbuiltinreplicaset.kb.io",
+            "vbuiltinstatefulset.kb.io",
+            "vingress.kb.io",
+            "vservice.kb.io"
+        ]
+    );
+    assert_eq!(webhooks.apply(VALIDATING, &without), live);
+}
+
+#[test]
 fn a_missing_definition_removes_the_pod_entries_that_need_it() {
     let mut server = Server::new();
     server.definitions.remove("sidecarsets.apps.kruise.io");
