@@ -37,12 +37,13 @@ servers=(
   uniteddeployment::workloads::replicas_are_divided_scaled_and_put_back
   workloadspread::placing::scenarios_1_2_4_and_38_a_clone_set_over_two_subsets
 )
-# With the agent of a node.
-agents=(
+# With policies, which the agent of a node needs too.
+policies=(
   agent_rights::an_agent_changes_nothing_of_another_node
   chart::the_manifests_can_be_applied_as_they_are
   images::agent::a_job_is_carried_out_by_the_agent_of_the_node
   probes::agent::what_the_agent_finds_is_marked_on_the_pod
+  protection::policies::policies_hold_while_no_replica_runs_and_answer_alike_beside_replicas
 )
 # Where Kubernetes resizes Pods by default.
 resizes=(
@@ -77,7 +78,7 @@ for version in "${versions[@]}"; do
   minor=${version#v1.}
   minor=${minor%%.*}
   chosen=("${servers[@]}")
-  [[ $minor -lt 30 ]] || chosen+=("${agents[@]}")
+  [[ $minor -lt 30 ]] || chosen+=("${policies[@]}")
   [[ $minor -lt 33 ]] || chosen+=("${resizes[@]}")
   run e2e "${chosen[@]}"
   [[ $EUID -eq 0 && $minor -ge 30 ]] || continue
