@@ -7,7 +7,7 @@ use api::conditions::IN_PLACE_UPDATE_READY;
 use super::container::{Condition, RuntimeContainer, newest, split_id};
 use pod::inplace::environment::{expected_hash, hash, names};
 use pod::inplace::reported::{Hashes, Reported, ReportedContainer};
-use pod::observed::{Container, ObservedPod};
+use pod::observed::{Container, ContainerId, ObservedPod};
 use pod::write::{PodWrite, Target};
 
 #[cfg(test)]
@@ -31,8 +31,8 @@ pub fn is_due(before: Option<&ObservedPod>, pod: &ObservedPod, with_environment:
     }
     let recorded = Reported::of(pod);
     let mut started = pod.status.container_statuses.iter().filter(|status| !status.container_id.is_empty());
-    let is_known = |name: &str, id: &str| {
-        recorded.containers.iter().any(|known| known.name == name && known.container_id == id)
+    let is_known = |name: &str, id: &ContainerId| {
+        recorded.containers.iter().any(|known| known.name == name && *id == *known.container_id)
     };
     if started.any(|status| {
         recorded.containers.len() != pod.status.container_statuses.len()
@@ -82,8 +82,7 @@ pub struct Unknown {
 
 /// The runtime that the containers of a Pod are in, where one has been started.
 pub fn runtime(pod: &ObservedPod) -> Option<&str> {
-    let mut ids = pod.status.container_statuses.iter().filter_map(|status| split_id(&status.container_id));
-    ids.next().map(|(runtime, _)| runtime)
+    pod.status.container_statuses.iter().find_map(|status| status.container_id.runtime())
 }
 
 impl<'p> Report<'p> {

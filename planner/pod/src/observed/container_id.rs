@@ -25,6 +25,18 @@ impl ContainerId {
     pub fn is_empty(&self) -> bool {
         matches!(&self.0, Form::Text(text) if text.is_empty())
     }
+
+    /// The runtime in which the container is.
+    pub fn runtime(&self) -> Option<&str> {
+        match &self.0 {
+            Form::Digits { runtime, .. } => Some(runtime),
+            Form::Text(text) => {
+                let parts =
+                    text.split_once("://").filter(|(runtime, id)| !runtime.is_empty() && !id.is_empty());
+                parts.map(|(runtime, _)| runtime)
+            }
+        }
+    }
 }
 
 fn digits(text: &str) -> Option<Form> {
@@ -76,7 +88,10 @@ impl Default for ContainerId {
 
 impl PartialEq<str> for ContainerId {
     fn eq(&self, text: &str) -> bool {
-        *self == Self::from(text)
+        match &self.0 {
+            Form::Digits { .. } => digits(text).is_some_and(|form| form == self.0),
+            Form::Text(own) => **own == *text,
+        }
     }
 }
 
@@ -113,7 +128,7 @@ mod tests {
             (format!("containerd://+{}", &digits[1..]), false),
             (format!("containerd://{}", &digits[1..]), false),
             (format!("podman://{digits}"), false),
-            (digits.clone(), false),
+            (digits, false),
             (String::new(), false),
         ] {
             let id = ContainerId::from(&*text);
@@ -121,6 +136,7 @@ mod tests {
             assert!(id == *text && id != *"other" && id == ContainerId::from(text.clone()));
             assert_eq!(matches!(id.0, Form::Digits { .. }), is_packed, "{text}");
             assert_eq!(id.is_empty(), text.is_empty());
+            assert_eq!(id.runtime(), text.split_once("://").map(|(runtime, _)| runtime));
         }
         assert_eq!(size_of::<ContainerId>(), 40);
     }

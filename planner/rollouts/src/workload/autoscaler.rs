@@ -23,8 +23,9 @@ const DISABLED: &str = "Disabled";
 pub(super) fn hold(target: &WorkloadRef, namespace: &str, view: &View) -> Result<Vec<Write>, Unread> {
     changed(target, namespace, view, |draft| {
         let autoscaler = draft.object();
+        let behavior = value(autoscaler, &["spec", "behavior"]);
         let is_held = saved(autoscaler).is_some()
-            && DIRECTIONS.iter().all(|direction| is_disabled(&autoscaler["spec"]["behavior"][direction]));
+            && DIRECTIONS.iter().all(|direction| is_disabled(&behavior, direction));
         if is_held || autoscaler.text("/spec/scaleTargetRef/name") != target.name {
             return;
         }
@@ -52,8 +53,8 @@ fn saved(autoscaler: &Value) -> Option<Value> {
     Some(serde_json::from_str(text).unwrap_or_default())
 }
 
-fn is_disabled(rules: &Value) -> bool {
-    rules["selectPolicy"] == DISABLED
+fn is_disabled(behavior: &Value, direction: &str) -> bool {
+    value(behavior, &[direction, "selectPolicy"]) == DISABLED
 }
 
 /// The behaviour that the user of an autoscaler wants: the present one, in which a release that holds it has only disabled
@@ -64,7 +65,7 @@ fn wanted(autoscaler: &Value) -> Value {
     let mut is_changed = false;
     for direction in DIRECTIONS {
         let before = value(&saved, &[direction]);
-        if !is_disabled(&wanted[direction]) {
+        if !is_disabled(&wanted, direction) {
             is_changed = true;
         } else if before.is_null() {
             set(&mut wanted, &[direction], Value::Null);
