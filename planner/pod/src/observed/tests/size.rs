@@ -7,7 +7,7 @@ use super::*;
 /// How many Pods of one workload there are.
 const PODS: usize = 1000;
 /// Bytes of one of them.
-const MOST: usize = 900;
+const MOST: usize = 800;
 
 /// A Pod with a sidecar, as it is when its workload, its node and injection have done their work.
 fn pod(number: usize) -> ObservedPod {
