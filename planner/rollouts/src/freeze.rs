@@ -77,6 +77,11 @@ pub fn review(old: &Value, new: &Value, context: &Context<'_>) -> Result<Patch, 
     Ok(edits(&new.to_string(), &frozen.to_string()).unwrap_or_default())
 }
 
+/// Whether an update may begin a release, whatever its Rollout says.
+pub fn may_begin_release(old: &Value, new: &Value) -> bool {
+    template_of(old) != template_of(new) || given_rollout_id(old) != given_rollout_id(new)
+}
+
 /// A release is running. Its own controller ends it by taking the mark alone.
 fn is_running(old: &Value, new: &Value) -> bool {
     let [is_before, is_after] = [old, new].map(|held| held.annotation(IN_PROGRESSING).is_some());

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use admission::world::Watched;
-use api::kinds::rollout::{API_VERSION, KIND, Rollout, WorkloadRef};
+use api::kinds::rollout::{API_VERSION, KIND, Rollout};
 use api::labels::ROLLOUT_WORKLOAD_TYPE;
 use informers::LookupError;
 use informers::index::CacheState;
@@ -53,7 +53,7 @@ pub(super) async fn freeze(write: &Write<'_>) -> Verdict {
         [Ok(old), Ok(new)] => [old, new],
         [Err(error), _] | [_, Err(error)] => return refused(error).into(),
     };
-    match present(write, &reference::to(&new)).await {
+    match present(write, &old, &new).await {
         Ok(rollouts) => frozen(write, &old, &new, &rollouts).await.map_or_else(Verdict::from, Verdict::edit),
         Err(denial) if [&old, &new].iter().any(|it| it.label(ROLLOUT_WORKLOAD_TYPE).is_some()) => {
             denial.into()
@@ -63,12 +63,16 @@ pub(super) async fn freeze(write: &Write<'_>) -> Verdict {
     }
 }
 
-/// The Rollouts among which that of the workload is, as they are now: one that ended must not hold it any more, and one that
-/// was just created may not be known yet.
-async fn present(write: &Write<'_>, workload: &WorkloadRef) -> Result<Vec<Arc<Rollout>>, Denial> {
-    let is_its = |rollout: &Rollout| is_same(&rollout.spec.workload_ref, workload);
+/// The Rollouts among which that of the workload is. Where a release may begin they are read as they are now: one that ended
+/// must not hold the workload any more, and one that was just created may not be known yet.
+async fn present(write: &Write<'_>, old: &Value, new: &Value) -> Result<Vec<Arc<Rollout>>, Denial> {
+    let workload = reference::to(new);
+    let is_its = |rollout: &Rollout| is_same(&rollout.spec.workload_ref, &workload);
     let known = write.admission.index.world().rollouts_in(write.namespace);
     if let Some(candidate) = known.iter().find(|rollout| is_its(rollout)) {
+        if !freeze::may_begin_release(old, new) {
+            return Ok(vec![candidate.clone()]);
+        }
         let name = (API_VERSION, KIND, candidate.metadata.name.as_str());
         match object(write, write.namespace, name).await.map(|found| found.and_then(|text| read(&text))) {
             Ok(Some(rollout)) if is_its(&rollout) => return Ok(vec![rollout]),
