@@ -171,6 +171,9 @@ pub const REQUIRE_SUBSET: &str = "kutter.io/require-subset";
 /// OpenKruise.
 pub const SCALE_IN_ORDER: &str = "kutter.io/scale-in-order";
 
+/// On a CloneSet: `true` lets the claims of its Pods grow as its claim templates say. Not known to OpenKruise.
+pub const GROW_CLAIMS: &str = "kutter.io/grow-claims";
+
 /// On a Pod: how much its deletion costs, compared with other Pods of its workload. Kubernetes' own.
 pub const POD_DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 

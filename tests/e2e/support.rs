@@ -18,6 +18,7 @@ use crate::product::{self, NAMESPACE, Product};
 
 pub mod agent;
 pub mod agents;
+pub mod claims;
 pub mod fleet;
 
 /// Between two tries of a request that the program could not judge.

@@ -114,7 +114,7 @@ impl<W: Workload> Found<W> {
 
     /// Gathers the StorageClasses, where they say whether claims can grow.
     async fn gather_classes(&mut self, site: &Site<'_>, gates: &FeatureGates) -> anyhow::Result<()> {
-        if !W::HAS_ORDINALS || !gates.enabled(Feature::StatefulSetAutoResizePVCGate) {
+        if W::HAS_POD_PER_NODE || !gates.enabled(Feature::StatefulSetAutoResizePVCGate) {
             return Ok(());
         }
         list_all(site.client, &STORAGE_CLASSES.all(), |class: Box<RawValue>| {

@@ -27,6 +27,7 @@ use api::meta::LabelSelector;
 
 use crate::workload::action::{Action, Part};
 use crate::workload::children::Claim;
+use crate::workload::claims::templates;
 use crate::workload::conditions::Condition;
 use crate::workload::kind::{Workload, WorkloadStatus};
 use crate::workload::ordinal;
@@ -139,7 +140,7 @@ impl WorkloadStatus for Status {
 /// - A StatefulSet that is being deleted gets a status and nothing else.
 pub fn plan(snapshot: &Snapshot<'_, StatefulSet>, moment: Moment) -> Plan<Status> {
     let set = snapshot.workload;
-    let templates = match claims::templates(set) {
+    let templates = match templates(set.spec.volume_claim_templates.as_ref()) {
         Ok(templates) => templates,
         Err(problem) => return Plan::impossible(set, problem, moment.now),
     };

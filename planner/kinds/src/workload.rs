@@ -8,6 +8,7 @@
 //!   outcome        what came of a step of the plan
 //!   revision       ControllerRevisions: their data, names and history
 //!   owner          the owner reference of children       children  claims and other children
+//!   claims         claims beside their templates, and how they grow
 //!   new_pod        Pods and claims to create             recipe    the template and the claim templates of a revision
 //!   member         a Pod, read once                     in_place  the update of Pods, in place or not
 //!   allowance      how many Pods may be taken out of service
@@ -50,6 +51,7 @@ pub mod allowance;
 pub mod blocked_pod;
 pub(crate) mod broken_pod;
 pub mod children;
+pub(crate) mod claims;
 pub mod compared_template;
 pub mod conditions;
 pub(crate) mod deletion;

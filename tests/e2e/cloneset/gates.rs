@@ -12,6 +12,7 @@ use super::{
     with_claim,
 };
 use crate::product::{self, Product};
+use crate::support::claims::{provision, storage_class, wait_claim};
 use crate::support::{Site, Stored, in_use, wait_quota};
 
 const GATES: &str = "InPlaceWorkloadVerticalScaling=true,PreDownloadImageForInPlaceUpdate=true,\
@@ -61,6 +62,31 @@ async fn a_claim_that_is_not_reused_goes_with_its_pod() {
     let new = now.iter().find(|pod| uid(pod) != uid(&pods[1])).unwrap();
     assert_ne!(label(new, INSTANCE_ID), label(&pods[0], INSTANCE_ID));
     assert_eq!(fleet.claims().await.len(), 2);
+}
+
+/// Scenario 19a.
+#[tokio::test]
+async fn claims_grow() {
+    let fleet = Fleet::launch_on(site().await, "cloneset-grow", |set| set.replicas(0)).await;
+    let class = storage_class(&fleet, true).await;
+    let templates = |size: &str| {
+        json!([{"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"], "storageClassName": class,
+            "resources": {"requests": {"storage": size}}}}])
+    };
+    fleet.change(json!({"replicas": 2, "volumeClaimTemplates": templates("1Gi")})).await;
+    let before = fleet.wait_pods("two Pods", |now| now.len() == 2 && now.iter().all(is_available)).await;
+    let claims = fleet.claims().await;
+    for claim in &claims {
+        // Claims grow only once they have a volume.
+        provision(&fleet, &name(claim), &class).await;
+    }
+    fleet.set.patch(&json!({"metadata": {"annotations": {"kutter.io/grow-claims": "true"}}})).await;
+    fleet.change(json!({"volumeClaimTemplates": templates("2Gi")})).await;
+    for claim in &claims {
+        let size = |claim: &Value| claim["spec"]["resources"]["requests"]["storage"].clone();
+        wait_claim(&fleet, &name(claim), "to grow", |claim| size(claim) == "2Gi").await;
+    }
+    assert_eq!(uids(&fleet.pods().await), uids(&before));
 }
 
 /// Scenario 34.

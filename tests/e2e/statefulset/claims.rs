@@ -1,35 +1,21 @@
 //! What becomes of claims (docs/behaviour/statefulset.md#volume-claims). Volumes are played: nobody provisions any.
 
-use kit::builders::{Object, object};
+use kit::builders::Object;
 use kit::wait_for;
 use serde_json::{Value, json};
 
 use super::{
     asked, claim_templates, gated, in_place, launch, named, never_ready, open, parallel, with_claim,
 };
+use crate::support::claims::{claim, provision, storage_class, wait_claim};
 use crate::support::fleet::{Fleet, LIFECYCLE_STATE, NEW, image, label, name, uid, uids, with_image};
-use crate::support::{Stored, call, message};
+use crate::support::{call, message};
 
 const HOOK: &str = "example.com/hook";
 
 fn retaining(set: Object, when_deleted: &str, when_scaled: &str) -> Object {
     let policy = json!({"whenDeleted": when_deleted, "whenScaled": when_scaled});
     with_claim(parallel(set), "1Gi", "fast").with("/spec/persistentVolumeClaimRetentionPolicy", policy)
-}
-
-fn claim(fleet: &Fleet, name: &str) -> Stored {
-    let path = format!("/api/v1/namespaces/{}/persistentvolumeclaims/{name}", fleet.shop.namespace);
-    Stored::existing(&fleet.shop.client, path, Value::Null)
-}
-
-/// A claim, once it is as wanted.
-async fn wait_claim(fleet: &Fleet, name: &str, what: &str, holds: impl Fn(&Value) -> bool) -> Value {
-    let stored = claim(fleet, name);
-    wait_for(&format!("{name} {what}"), async || {
-        let now = stored.get().await.1;
-        if holds(&now) { Ok(now) } else { Err(now["metadata"].clone()) }
-    })
-    .await
 }
 
 fn owners(claim: &Value) -> Vec<&str> {
@@ -126,30 +112,10 @@ async fn expand(fleet: &Fleet, name: &str) {
     stored.patch_status(&json!({"capacity": {"storage": wanted}, "conditions": null})).await;
 }
 
-/// Gives the claim a volume.
-async fn provision(fleet: &Fleet, name: &str, class: &str) {
-    let claim = claim(fleet, name);
-    let now = claim.get().await.1;
-    let owner = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "name": name,
-        "namespace": fleet.shop.namespace, "uid": now["metadata"]["uid"]});
-    let volume = object("v1", "PersistentVolume", &format!("{}-{name}", fleet.shop.namespace)).with(
-        "/spec",
-        json!({"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "storageClassName": class,
-            "claimRef": owner, "hostPath": {"path": "/nowhere"}}),
-    );
-    Stored::create(&fleet.shop.client, volume).await;
-    wait_claim(fleet, name, "to be bound", |claim| claim["status"]["phase"] == "Bound").await;
-}
-
 /// A StatefulSet of two whose claims grow, and the StorageClass.
 async fn growing(prefix: &str, expansion: bool) -> (Fleet, String) {
     let fleet = open(gated().await, prefix, |set| set.replicas(0)).await;
-    let class = fleet.shop.name("class");
-    let storage = object("storage.k8s.io/v1", "StorageClass", &class)
-        .with("/provisioner", "example.com/none")
-        .with("/volumeBindingMode", "WaitForFirstConsumer")
-        .with("/allowVolumeExpansion", expansion);
-    Stored::create(&fleet.shop.client, storage).await;
+    let class = storage_class(&fleet, expansion).await;
     let strategy =
         json!({"type": "RollingUpdate", "rollingUpdate": {"podUpdatePolicy": "InPlaceIfPossible"}});
     let template = json!({"spec": {"readinessGates": [{"conditionType": "InPlaceUpdateReady"}]}});

@@ -6,10 +6,14 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use api::Raw;
 use api::kinds::cloneset::CloneSet;
 use api::labels::CLONESET_INSTANCE_ID;
-use serde_json::json;
+use serde_json::{Map, json};
 
+use super::pod::claim_name;
+use super::working::Working;
 use crate::workload::action::Action;
 use crate::workload::children::Claim;
+use crate::workload::claims::{ClaimTemplate, templates};
+use crate::workload::in_place::UpdateStep;
 use crate::workload::member::Member;
 use crate::workload::new_pod::{NewClaim, TemplateError};
 use crate::workload::object_version::ObjectVersion;
@@ -76,6 +80,30 @@ impl<'a> Claims<'a> {
     fn ids(&self) -> impl Iterator<Item = &'a str> {
         let stays = |claims: &[&Claim]| claims.iter().all(|claim| deleted_with(claim).is_none());
         self.0.iter().filter(move |(_, claims)| stays(claims)).map(|(id, _)| *id)
+    }
+
+    /// The writes with which the claims of Pods at the update revision grow (docs/behaviour/cloneset.md#growing-claims).
+    pub(super) fn grow(&self, working: &Working<'_>, step: &mut UpdateStep) {
+        let set = working.set();
+        let templates = match templates(set.spec.volume_claim_templates.as_ref()) {
+            Ok(templates) => templates,
+            Err(problem) => return drop(step.problem.get_or_insert(problem)),
+        };
+        let metadata = Map::default();
+        for member in working.members.iter().filter(|member| member.is_updated && !member.is_leaving()) {
+            let Some(id) = member.pod.label(CLONESET_INSTANCE_ID) else { continue };
+            for claim in self.0.get(id).into_iter().flatten() {
+                let is_its = |template: &&ClaimTemplate| {
+                    *claim.metadata.name == *claim_name(&template.name, &set.metadata.name, id)
+                };
+                let Some(template) = templates.iter().find(is_its) else { continue };
+                let classes = working.snapshot.storage_classes;
+                match template.grow(claim, (member.name(), &metadata), classes, &mut step.events) {
+                    Ok(write) => step.actions.extend(write),
+                    Err(problem) => drop(step.problem.get_or_insert(problem)),
+                }
+            }
+        }
     }
 
     /// What comes before the deletion of a Pod whose claims could be reused.

@@ -1,7 +1,9 @@
 //! The update step of a CloneSet: continues with what is in progress, and takes further Pods to the revision
 //! they belong to, in the order and within the budget that the CloneSet asks for.
 
+use api::annotations::GROW_CLAIMS;
 use api::features::Feature;
+use api::kinds::cloneset::CloneSet;
 use api::kinds::shared::PodUpdatePolicy;
 
 use super::counting::{Difference, is_on_delete};
@@ -42,7 +44,18 @@ pub(super) fn plan(working: &Working<'_>) -> Update {
             updates.specify_delete(member, target, &mut step);
         }
     }
+    if grows_claims(working) {
+        working.claims.grow(working, &mut step);
+    }
     Update { step, difference }
+}
+
+/// The CloneSet wants its claims to grow, and lets its Pods be updated.
+fn grows_claims(working: &Working<'_>) -> bool {
+    let CloneSet { metadata, spec, .. } = working.set();
+    working.snapshot.gates.enabled(Feature::StatefulSetAutoResizePVCGate)
+        && metadata.annotations.get(GROW_CLAIMS).is_some_and(|grow| grow == "true")
+        && !spec.update_strategy.rolling_update.paused
 }
 
 /// The update takes no Pod out of service, nor does the way back.

@@ -4,115 +4,21 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-use api::Raw;
 use api::annotations::OWNED_BY_ASTS;
 use api::kinds::statefulset::{API_VERSION, KIND, StatefulSet};
 use jiff::Timestamp;
-use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::identity::claim_name;
 use super::settings::Retention;
 use crate::workload::action::{Action, ClaimReason};
-use crate::workload::children::{Claim, ClaimSpec};
-use crate::workload::object_version::ObjectVersion;
+use crate::workload::children::Claim;
+use crate::workload::claims::{ClaimTemplate, Fit, write};
 use crate::workload::recipe::{claim_names, claim_volumes, likely_claims};
 use crate::workload::revision::StoredRevision;
 use crate::workload::snapshot::Snapshot;
-use pod::observed::{ObservedPod, Pairs};
-use values::event::{Event, warning};
-use values::quantity::{Format, Quantity};
-
-/// The condition of a claim whose volume has grown, and whose file system grows with the next Pod.
-const FILE_SYSTEM_RESIZE_PENDING: &str = "FileSystemResizePending";
-const STORAGE: &str = "storage";
-
-/// An entry of `spec.volumeClaimTemplates`, as much of it as is compared.
-#[derive(Clone, Debug)]
-pub(super) struct ClaimTemplate {
-    pub(super) name: String,
-    spec: ClaimSpec,
-    /// `spec.resources`, whole.
-    resources: Option<Raw>,
-}
-
-/// The templates.
-///
-/// # Errors
-/// What of them can't be read.
-pub(super) fn templates(set: &StatefulSet) -> Result<Vec<ClaimTemplate>, String> {
-    #[derive(Default, Deserialize)]
-    #[serde(default)]
-    struct Template {
-        metadata: Named,
-        spec: ClaimSpec,
-    }
-    #[derive(Default, Deserialize)]
-    #[serde(default)]
-    struct Named {
-        name: String,
-    }
-    #[derive(Deserialize)]
-    struct Whole {
-        spec: Option<Resources>,
-    }
-    #[derive(Deserialize)]
-    struct Resources {
-        resources: Option<Raw>,
-    }
-    let Some(raw) = &set.spec.volume_claim_templates else { return Ok(Vec::new()) };
-    let unreadable = |error| format!("spec.volumeClaimTemplates can't be read: {error}");
-    let read: Option<Vec<Template>> = serde_json::from_str(raw.get()).map_err(unreadable)?;
-    let whole: Option<Vec<Whole>> = serde_json::from_str(raw.get()).map_err(unreadable)?;
-    let resources = whole.into_iter().flatten().map(|whole| whole.spec.and_then(|spec| spec.resources));
-    Ok(read
-        .into_iter()
-        .flatten()
-        .zip(resources)
-        .map(|(template, resources)| ClaimTemplate {
-            name: template.metadata.name,
-            spec: template.spec,
-            resources,
-        })
-        .collect())
-}
-
-/// How a claim compares to its template. A claim that is missing or is being deleted is as it should be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Fit {
-    /// Class and access modes are those of the template.
-    pub(super) same_shape: bool,
-    /// It asks for at least as much as its template.
-    pub(super) compatible: bool,
-    /// It has as much as it asks for.
-    pub(super) ready: bool,
-    /// What is left to do needs a new Pod at most.
-    pub(super) completed: bool,
-}
-
-impl ClaimTemplate {
-    /// How this claim compares.
-    pub(super) fn fit(&self, claim: &Claim) -> Fit {
-        let (wanted, given) = (&self.spec, &claim.spec);
-        let same_class = match (&wanted.storage_class_name, &given.storage_class_name) {
-            (Some(wanted), Some(given)) => wanted == given,
-            _ => true,
-        };
-        let modes = |spec: &ClaimSpec| spec.access_modes.clone().unwrap_or_default();
-        let same_shape = same_class && modes(wanted) == modes(given);
-        let asked = size(&given.resources.requests);
-        let compatible = same_shape && asked >= size(&wanted.resources.requests);
-        let ready = same_shape && size(&claim.status.capacity) >= asked;
-        let completed = compatible && (ready || claim.condition(FILE_SYSTEM_RESIZE_PENDING).is_some());
-        Fit { same_shape, compatible, ready, completed }
-    }
-}
-
-/// The storage of a list of resources; one that is missing or can't be read counts as none.
-fn size(resources: &Pairs) -> Quantity {
-    let known = resources.get(STORAGE).and_then(|text| text.parse().ok());
-    known.unwrap_or_else(|| Quantity::from_units(0, Format::BinarySi))
-}
+use pod::observed::ObservedPod;
+use values::event::Event;
 
 /// The names of the present claim templates, of those that revisions had, and of those that Pods show.
 pub(super) fn names(
@@ -185,12 +91,7 @@ impl<'a> Claims<'a> {
 
     /// Since when the file system of a claim of this ordinal waits for a new Pod.
     pub(super) fn waits_for_new_pod(&self, ordinal: i32) -> Option<Option<Timestamp>> {
-        let pending = self.of_ordinal(ordinal).filter_map(|(template, claim)| {
-            let fit = template.fit(claim);
-            let condition = claim.condition(FILE_SYSTEM_RESIZE_PENDING)?;
-            (fit.completed && !fit.ready).then(|| condition.since())
-        });
-        pending.max()
+        self.of_ordinal(ordinal).filter_map(|(template, claim)| template.waits_for_new_pod(claim)).max()
     }
 
     /// A claim of this ordinal is left from a Pod that was scaled in, and is deleted with that
@@ -284,60 +185,13 @@ impl<'a> Claims<'a> {
         pod: &str,
         events: &mut Vec<Event>,
     ) -> Result<Vec<Action>, String> {
+        let annotations = json!({OWNED_BY_ASTS: self.set.metadata.name});
+        let metadata = Map::from_iter([("annotations".to_owned(), annotations)]);
+        let classes = snapshot.storage_classes;
         let mut actions = Vec::new();
         for (template, claim) in self.of_ordinal(ordinal) {
-            let fit = template.fit(claim);
-            if fit.compatible {
-                continue;
-            }
-            let name = &claim.metadata.name;
-            if !fit.same_shape {
-                let problem =
-                    format!("pvc {name}: contains diff other than spec resource, wait pvc to be deleted");
-                events.push(warning("FailedUpdatePVC", format!("failed to update {problem}")));
-                return Err(format!("can not patch {problem}"));
-            }
-            if let Some(class) = &claim.spec.storage_class_name {
-                match snapshot.storage_classes.named(class) {
-                    None => {
-                        return Err(format!(
-                            "could not get sc {class} for {pod} when checking PVC spec: it does not exist"
-                        ));
-                    }
-                    Some(known) if !known.allows_expansion => {
-                        return Err(format!(
-                            "storage class {class} for {pod} does not support volume expansion"
-                        ));
-                    }
-                    Some(_) => {}
-                }
-            }
-            let annotations = json!({OWNED_BY_ASTS: self.set.metadata.name});
-            let metadata = Map::from_iter([("annotations".to_owned(), annotations)]);
-            actions.push(write(claim, pod, metadata, template.resources.as_ref(), ClaimReason::Resize));
+            actions.extend(template.grow(claim, (pod, &metadata), classes, events)?);
         }
         Ok(actions)
     }
-}
-
-/// The write of this metadata, and of these resources.
-fn write(
-    claim: &Claim,
-    pod: &str,
-    mut metadata: Map<String, Value>,
-    resources: Option<&Raw>,
-    reason: ClaimReason,
-) -> Action {
-    let claim = ObjectVersion::of(&claim.metadata);
-    metadata.insert("uid".to_owned(), json!(claim.uid));
-    metadata.insert("resourceVersion".to_owned(), json!(claim.resource_version));
-    let patch = match resources {
-        // As it is written: nothing of it is lost.
-        Some(resources) => {
-            let metadata = Value::Object(metadata);
-            format!(r#"{{"metadata":{metadata},"spec":{{"resources":{}}}}}"#, resources.get())
-        }
-        None => json!({"metadata": metadata}).to_string(),
-    };
-    Action::WriteClaim { claim, pod: pod.to_owned(), patch, reason }
 }

@@ -9,6 +9,7 @@ use super::super::fixture::{Fleet, template};
 use super::super::*;
 use super::{claims, created, in_place, names, with};
 
+use crate::workload::storage_class::StorageClass;
 use ::pod::write::PodWrite;
 use api::features::FeatureGates;
 
@@ -288,4 +289,71 @@ fn claim_templates_are_not_recorded_where_there_is_no_room_for_them() {
     fleet.settle();
     assert_eq!((fleet.pods.len(), fleet.revisions.len()), (1, 1));
     assert!(fleet.revisions[0].claim_templates().is_none());
+}
+
+fn of_class(size: &str) -> Value {
+    let mut claims = claims();
+    let spec = &mut claims["volumeClaimTemplates"][0]["spec"];
+    spec["storageClassName"] = json!("fast");
+    spec["resources"]["requests"]["storage"] = json!(size);
+    claims
+}
+
+/// Three Pods with a claim of 1Gi each, and a StorageClass that lets them grow or not.
+fn growing(gates: &str, allows_expansion: bool) -> Fleet {
+    let spec = with(in_place(json!({})), with(of_class("1Gi"), json!({"replicas": 3})));
+    let mut fleet = Fleet::with_gates(spec, FeatureGates::parse(gates).unwrap());
+    let class = StorageClass { name: "fast".into(), allows_expansion, is_default: false, created: None };
+    fleet.storage_classes.apply(class);
+    fleet.object["metadata"]["annotations"] = json!({"kutter.io/grow-claims": "true"});
+    fleet.settle();
+    fleet
+}
+
+fn sizes(fleet: &Fleet) -> Vec<&str> {
+    let mut sizes: Vec<&str> =
+        fleet.claims.iter().filter_map(|claim| claim.spec.resources.requests.get("storage")).collect();
+    sizes.sort_unstable();
+    sizes
+}
+
+const GROWS: &str = "StatefulSetAutoResizePVCGate=true";
+
+#[test]
+fn claims_of_updated_pods_grow_without_touching_a_pod() {
+    let mut fleet = growing(GROWS, true);
+    let before = names(&fleet);
+    fleet.edit(json!({"spec": {"updateStrategy": {"rollingUpdate": {"partition": 2}}}}));
+    fleet.image("nginx:2");
+    fleet.settle();
+    fleet.edit(json!({"spec": of_class("2Gi")}));
+    fleet.settle();
+    assert_eq!(sizes(&fleet), ["1Gi", "1Gi", "2Gi"], "those of older Pods wait for their turn");
+    fleet.edit(json!({"spec": {"updateStrategy": {"rollingUpdate": {"partition": 0, "paused": true}}}}));
+    fleet.edit(json!({"spec": of_class("3Gi")}));
+    fleet.settle();
+    assert_eq!(sizes(&fleet), ["1Gi", "1Gi", "2Gi"], "a pause holds them");
+    fleet.edit(json!({"spec": {"updateStrategy": {"rollingUpdate": {"paused": false}}}}));
+    fleet.settle();
+    assert_eq!((sizes(&fleet), names(&fleet)), (vec!["3Gi"; 3], before));
+    fleet.edit(json!({"spec": of_class("1Gi")}));
+    fleet.settle();
+    assert_eq!(sizes(&fleet), ["3Gi"; 3], "nothing shrinks");
+}
+
+#[test]
+fn claims_stay_without_the_gate_or_the_annotation_and_where_the_class_lets_none_grow() {
+    let mut without_gate = growing("", true);
+    let mut without_annotation = growing(GROWS, true);
+    without_annotation.object["metadata"]["annotations"] = json!({});
+    let mut without_expansion = growing(GROWS, false);
+    for fleet in [&mut without_gate, &mut without_annotation, &mut without_expansion] {
+        fleet.edit(json!({"spec": of_class("2Gi")}));
+        fleet.settle();
+        assert_eq!(sizes(fleet), ["1Gi"; 3]);
+    }
+    let problem = without_expansion.plan().problems.update.unwrap();
+    assert!(problem.starts_with("storage class fast for web-"), "{problem}");
+    assert!(problem.ends_with(" does not support volume expansion"), "{problem}");
+    assert_eq!(without_gate.plan().problems.update, None);
 }
