@@ -19,4 +19,5 @@ helm template kutter "$PWD/kutter" --kube-version 1.34.0 --no-hooks --set crds.m
   --set manager.image.repository=__IMAGE__,manager.image.tag=tag |
   sed -e '/^# Source:/d' -e 's/__IMAGE__:tag/__IMAGE__/' \
     -e 's|app.kubernetes.io/managed-by: Helm|app.kubernetes.io/managed-by: kubectl|' > manifests.yaml.new
-mv manifests.yaml.new manifests.yaml
+cmp -s manifests.yaml.new manifests.yaml || cp manifests.yaml.new manifests.yaml
+rm manifests.yaml.new

@@ -4,8 +4,10 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
+mkdir -p target
 (cd tools/gotypes && go run .) > target/table.rs
 rustfmt --edition 2024 --config-path rustfmt.toml target/table.rs
-mv target/table.rs planner/values/src/canonical/table.rs
+# What is as it was stays untouched: everything that is compiled from it would be compiled again.
+cmp -s target/table.rs planner/values/src/canonical/table.rs || mv target/table.rs planner/values/src/canonical/table.rs
 ./charts/copy-crds.sh
 ./charts/render-manifests.sh

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::support::claims::{claim, provision, storage_class, wait_claim};
 use crate::support::fleet::{Fleet, LIFECYCLE_STATE, NEW, image, label, name, uid, uids, with_image};
-use crate::support::{call, message};
+use crate::support::{Stored, call, message};
 
 const HOOK: &str = "example.com/hook";
 

@@ -87,7 +87,10 @@ impl<'a> Claims<'a> {
         let set = working.set();
         let templates = match templates(set.spec.volume_claim_templates.as_ref()) {
             Ok(templates) => templates,
-            Err(problem) => return drop(step.problem.get_or_insert(problem)),
+            Err(problem) => {
+                step.problem.get_or_insert(problem);
+                return;
+            }
         };
         let metadata = Map::default();
         for member in working.members.iter().filter(|member| member.is_updated && !member.is_leaving()) {
@@ -100,7 +103,9 @@ impl<'a> Claims<'a> {
                 let classes = working.snapshot.storage_classes;
                 match template.grow(claim, (member.name(), &metadata), classes, &mut step.events) {
                     Ok(write) => step.actions.extend(write),
-                    Err(problem) => drop(step.problem.get_or_insert(problem)),
+                    Err(problem) => {
+                        step.problem.get_or_insert(problem);
+                    }
                 }
             }
         }

@@ -302,7 +302,7 @@ fn of_class(size: &str) -> Value {
 /// Three Pods with a claim of 1Gi each, and a StorageClass that lets them grow or not.
 fn growing(gates: &str, allows_expansion: bool) -> Fleet {
     let spec = with(in_place(json!({})), with(of_class("1Gi"), json!({"replicas": 3})));
-    let mut fleet = Fleet::with_gates(spec, FeatureGates::parse(gates).unwrap());
+    let mut fleet = Fleet::with_gates(spec, FeatureGates::parse(gates, "").unwrap());
     let class = StorageClass { name: "fast".into(), allows_expansion, is_default: false, created: None };
     fleet.storage_classes.apply(class);
     fleet.object["metadata"]["annotations"] = json!({"kutter.io/grow-claims": "true"});
