@@ -30,7 +30,7 @@ pub(crate) struct Nodes {
     subscribers: Mutex<Vec<mpsc::UnboundedSender<NodeChange>>>,
 }
 
-/// A Node before and after a change; the same twice where only its readiness changed.
+/// A Node before and after a change; the same twice where only its deletion was asked for, or since when it is ready.
 #[derive(Clone, Debug)]
 pub(crate) struct NodeChange {
     pub(crate) name: Box<str>,
@@ -81,7 +81,12 @@ impl Nodes {
         let mut synced = self.synced.subscribe();
         let listed = timeout(TIMEOUT, synced.wait_for(|synced| *synced)).await;
         drop(listed.map_err(|_| ReconcileError::NotListed(NODES.kind))?);
-        Ok(self.lock().present.facts.clone())
+        Ok(self.present())
+    }
+
+    /// All Nodes, as far as they are known.
+    pub(crate) fn present(&self) -> Arc<Facts> {
+        self.lock().present.facts.clone()
     }
 
     /// Labels of a Node, and how it is; `None` where it is not there.
@@ -176,6 +181,7 @@ impl Sink for Nodes {
             _ => {
                 pool.share_map(&mut facts.labels);
                 pool.share_map(&mut facts.allocatable);
+                pool.share_map(&mut facts.conditions);
                 Arc::new(facts)
             }
         };
@@ -265,7 +271,8 @@ mod tests {
         let see = |name: &str, pods: &str| {
             let text = format!(
                 r#"{{"metadata":{{"name":"{name}","resourceVersion":"1","labels":{{"host":"{name}","zone":"1"}}}},
-                "status":{{"allocatable":{{"cpu":"4","pods":"{pods}"}}}}}}"#
+                "status":{{"allocatable":{{"cpu":"4","pods":"{pods}"}},
+                "conditions":[{{"type":"Ready","status":"True","lastHeartbeatTime":"{name}"}}]}}}}"#
             );
             nodes.see(serde_json::from_str(&text).unwrap());
         };
@@ -282,6 +289,7 @@ mod tests {
         assert_eq!(places(|node| &node.labels, "zone"), [true, true]);
         assert_eq!(places(|node| &node.labels, "host"), [false, false]);
         assert_eq!(places(|node| &node.allocatable, "cpu"), [true, true]);
+        assert_eq!(places(|node| &node.conditions, "Ready"), [true, true]);
         assert_eq!(places(|node| &node.allocatable, "pods"), [true, false]);
         let pods = |name: &str| facts[name].allocatable.get("pods").unwrap().to_owned();
         assert_eq!(["a", "b", "c"].map(pods), ["110", "110", "250"]);

@@ -36,6 +36,8 @@ pub struct NodeFacts {
     pub unschedulable: bool,
     /// `status.allocatable`: quantities by resource.
     pub allocatable: Pairs,
+    /// `status.conditions`: statuses by type.
+    pub conditions: Pairs,
 }
 
 impl NodeFacts {
@@ -90,11 +92,13 @@ impl ObservedNode {
     /// Name and facts.
     pub fn into_facts(self) -> (Box<str>, NodeFacts) {
         let Self { metadata, spec, status } = self;
+        let conditions = status.conditions.into_iter().flatten();
         let facts = NodeFacts {
             labels: metadata.labels,
             taints: spec.taints.unwrap_or_default(),
             unschedulable: spec.unschedulable.unwrap_or_default(),
             allocatable: status.allocatable.unwrap_or_default(),
+            conditions: conditions.map(|condition| (condition.kind, condition.status)).collect(),
         };
         (metadata.name, facts)
     }
