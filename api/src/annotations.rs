@@ -188,6 +188,10 @@ pub const DISTRIBUTED_FROM: &str = "kruise.io/resourcedistribution.resource.from
 /// `spec.resource`, so that those which are taken out there go from the copy too. OpenKruise never writes it.
 pub const DISTRIBUTED_METADATA: &str = "kutter.io/resourcedistribution-metadata";
 
+/// On an ImagePullJob or ImageListPullJob: a list of `label:KEY`, `label:KEY=VALUE` and `condition:TYPE=STATUS`. A Node
+/// pulls once all of them hold there. Not known to OpenKruise.
+pub const PULL_WHEN: &str = "kutter.io/pull-when";
+
 /// On a copy of a pull Secret: namespace and name of the Secret that it is a copy of.
 pub const PULL_SECRET_SOURCE: &str = "imagepulljobs.kruise.io/source-key";
 

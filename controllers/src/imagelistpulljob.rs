@@ -5,6 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use api::annotations::PULL_WHEN;
 use api::kinds::imagelistpulljob::{API_VERSION, ImageListPullJob, KIND, PLURAL};
 use cluster::resource::{Path, Resource};
 use cluster::watched::Key;
@@ -66,6 +67,7 @@ fn of_list(change: &Change<ImageListPullJob>) -> Option<(Key, Duration)> {
         (
             metadata.uid.clone(),
             metadata.generation,
+            metadata.annotations.get(PULL_WHEN).cloned(),
             metadata.deletion_timestamp.clone(),
             list.status.completion_time.clone(),
         )
@@ -105,7 +107,7 @@ impl Reconciler for Controller {
         }
         self.create(&list, plan.create).await?;
         self.delete(&list, plan.delete).await?;
-        for (name, patch) in plan.relabel {
+        for (name, patch) in plan.correct {
             let path = PULL_JOBS.namespaced(&key.0).name(&name);
             let answer = write::patch(&self.client, &path, PatchKind::Merge, patch).await;
             if let Some(text) = unless_outdated(answer)? {

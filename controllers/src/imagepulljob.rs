@@ -4,7 +4,7 @@
 //!
 //! ```text
 //!   ImagePullJobs -------.
-//!   NodeImages -----------+--(old, new)--> triggers --keys--> queue
+//!   NodeImages, Nodes ----+--(old, new)--> triggers --keys--> queue
 //!   Pods, Secrets -------'
 //!   reconcile: copies of Secrets --> check the nodes --> tasks, many at a time --> status, seldom
 //! ```
@@ -40,6 +40,7 @@ use values::event::Event;
 use crate::images::{Images, JobGroup, NodeGroup, PULL_JOBS};
 use crate::workload::builder::{Builder, Next, OUTDATED_RETRY, QueueSettings, Reconciler};
 use crate::workload::limiter::{CpuTime, Limiter};
+use crate::workload::nodes::NodeChange;
 use crate::workload::store::follow::follow_all;
 use crate::workload::store::{Change, Kept, key};
 use crate::workload::stores::Stores;
@@ -90,7 +91,8 @@ pub(crate) async fn run(context: Context, images: Arc<Images>, stores: Arc<Store
         Controller::new(context.clone(), images.clone(), stores.clone(), event_sender)
     })
     .woken_by(images.jobs.subscribe(), Controller::of_job)
-    .woken_by(images.nodes.subscribe(), Controller::of_node)
+    .woken_by(images.nodes.subscribe(), Controller::of_node_image)
+    .woken_by(stores.nodes.subscribe(), Controller::of_node)
     .woken_by(images.copies.subscribe(), Controller::of_copy)
     .woken_by(stores.pods.subscribe(), Controller::of_pod)
     .beside(|controller, keys| async move {
@@ -159,7 +161,9 @@ impl Controller {
 
     /// A job that is new, is gone, or says something else.
     fn of_job(&self, change: &Change<Job>) -> Option<(Key, Duration)> {
-        let said = |job: &Arc<Job>| (job.uid().to_owned(), job.object.metadata.generation, job.is_active());
+        let said = |job: &Arc<Job>| {
+            (job.uid().to_owned(), job.object.metadata.generation, job.when.clone(), job.is_active())
+        };
         let job = change.states().last()?;
         if change.old.as_ref().map(said) == change.new.as_ref().map(said) {
             return None;
@@ -169,7 +173,7 @@ impl Controller {
     }
 
     /// The jobs to which the change of a NodeImage matters.
-    fn of_node(&self, change: &Change<NodeImage>) -> Vec<(Key, Duration)> {
+    fn of_node_image(&self, change: &Change<NodeImage>) -> Vec<(Key, Duration)> {
         let (old, new) = (change.old.as_deref(), change.new.as_deref());
         let mut keys = BTreeSet::new();
         if trigger::changes_sets(old, new) {
@@ -183,6 +187,14 @@ impl Controller {
             }
         }
         keys.into_iter().map(|key| (key, Duration::ZERO)).collect()
+    }
+
+    /// The jobs that wait for what a Node shows now, or does not show any more.
+    fn of_node(&self, NodeChange { name, old, new, .. }: &NodeChange) -> Vec<(Key, Duration)> {
+        let Some(node) = self.images.nodes.get(&key(name)) else { return Vec::new() };
+        let mut jobs = self.images.jobs.group(&JobGroup::Conditional);
+        jobs.retain(|job| trigger::concerns_by_facts(job, &node, old.as_deref(), new.as_deref()));
+        jobs.iter().map(|job| (job.key(), Duration::ZERO)).collect()
     }
 
     /// The jobs to whose nodes a Pod leads, or led.
@@ -283,6 +295,7 @@ impl Controller {
     /// How far a job is, and what it waits for.
     fn look<'n>(&self, key: &Key, job: &Job, nodes: &'n [Arc<NodeImage>], secrets: &Found) -> Look<'n> {
         let mut look = Look::at(job, nodes);
+        look.hold(job, &self.stores.nodes.present());
         let of_pods: BTreeSet<String> = self.names_of_pods(key, job).into_iter().collect();
         let mut ready = self.stores.nodes.ready();
         ready.retain(|(name, labels)| {

@@ -68,6 +68,8 @@ pub enum JobGroup {
     Image(Box<str>),
     /// Of those, the ones for the nodes of Pods of this namespace.
     Pods(Box<str>),
+    /// Of those, the ones that pull only where Nodes show something.
+    Conditional,
     /// Of those, the ones that pull with this Secret, by namespace and name in one word.
     Secret(Box<str>),
     /// The UID of the controller.
@@ -91,6 +93,7 @@ impl Kept for Job {
             if let Nodes::OfPods(_) = self.nodes {
                 groups.push(JobGroup::Pods(self.object.metadata.namespace.as_str().into()));
             }
+            groups.extend((!self.when.is_empty()).then_some(JobGroup::Conditional));
             let secrets = self.object.spec.pull_secrets.iter();
             groups.extend(secrets.map(|name| JobGroup::Secret(copies::source(self, name).into())));
         }

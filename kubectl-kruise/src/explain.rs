@@ -18,6 +18,7 @@ use std::ffi::OsString;
 use std::fmt::Display;
 use std::io::Write;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::Context;
 use api::features::FeatureGates;
@@ -27,11 +28,12 @@ use api::kinds::daemonset::DaemonSet;
 use api::kinds::statefulset::StatefulSet;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use cluster::list::list_all;
-use cluster::resource::Resource;
+use cluster::resource::{NODES, Resource};
 use cluster::write;
 use kinds::workload::explanation::{Blocker, Explanation};
 use kinds::workload::kind::Workload;
 use kube::Client;
+use pod::node_fit::{Nodes, ObservedNode};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use values::moment::rfc3339;
@@ -241,6 +243,15 @@ impl Site<'_> {
         let mut all = Vec::new();
         list_all(self.client, path, |object| all.extend(take(object))).await?;
         Ok(all)
+    }
+
+    /// All Nodes.
+    async fn nodes(&self) -> anyhow::Result<Nodes> {
+        let facts = |node: ObservedNode| {
+            let (name, facts) = node.into_facts();
+            Some((name, Arc::new(facts)))
+        };
+        Ok(self.list(&NODES.all(), facts).await?.into_iter().collect())
     }
 
     /// Ends well where all is as it should be.

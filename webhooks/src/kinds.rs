@@ -1,6 +1,7 @@
 //! Which rules are behind each webhook. Rules that need more than the write itself have a file per kind: it reads a review,
 //! asks the planner and gives its verdict. They know nothing of paths, HTTP or each other.
 
+use ::kinds::imagepulljob::pull_when;
 use ::kinds::{
     advancedcronjob, broadcastjob, daemonset, ephemeraljob, imagelistpulljob, imagepulljob, nodeimage,
     podprobemarker,
@@ -124,10 +125,13 @@ pub(crate) async fn decide(
             ephemeraljob::validation::review(it.object, it.old, it.admission.flags.allow_privileged)
         }),
         Endpoint::ValidateImageListPullJob => check(|it| {
-            it.early_answer(&IMAGE_GATES).unwrap_or_else(|| imagelistpulljob::validation::review(it.object))
+            pull_when::refusal(it.object, it.old)
+                .or_else(|| it.early_answer(&IMAGE_GATES))
+                .unwrap_or_else(|| imagelistpulljob::validation::review(it.object))
         }),
         Endpoint::ValidateImagePullJob => check(|it| {
-            it.early_answer(&IMAGE_GATES)
+            pull_when::refusal(it.object, it.old)
+                .or_else(|| it.early_answer(&IMAGE_GATES))
                 .unwrap_or_else(|| imagepulljob::validation::review(it.object, it.old))
         }),
         Endpoint::ValidateNodeImage => check(|it| {

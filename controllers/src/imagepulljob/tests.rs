@@ -228,6 +228,43 @@ async fn a_node_that_will_have_a_node_image_is_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_node_gets_its_task_when_its_condition_holds_and_heartbeats_wake_nobody() {
+    let site = Site::open(1, 2);
+    let (controller, nodes) = (&site.controller, &site.controller.stores.nodes);
+    let mut job = site.server.get(JOB).unwrap();
+    job["metadata"]["annotations"] = json!({"kutter.io/pull-when": "condition:Warm=True"});
+    let job = site.server.put(JOB, job);
+    let mut said = controller.images.jobs.subscribe();
+    controller.images.jobs.apply(Job::read(&job.to_string()).unwrap());
+    let is_new = controller.of_job(&said.try_recv().unwrap());
+    assert_eq!(is_new, Some((key(), Duration::ZERO)), "the generation is as before");
+    let (mut changes, mut heartbeats) = (nodes.subscribe(), 0);
+    // Whom a report of the kubelet wakes; `None` where it is no change.
+    let mut wakes = |warm: &str, label: &str| {
+        heartbeats += 1;
+        let version = heartbeats.to_string();
+        let node = json!({"metadata": {"name": "n1", "resourceVersion": version, "labels": {"a": label}},
+            "status": {"conditions": [
+                {"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"},
+                {"type": "Warm", "status": warm, "lastHeartbeatTime": version}]}});
+        nodes.see(serde_json::from_value(node).unwrap());
+        changes.try_recv().ok().map(|change| controller.of_node(&change))
+    };
+    let nobody = Some(Vec::new());
+    assert_eq!(wakes("False", "a"), nobody, "it is known now, and still waits");
+    controller.reconcile(&key()).await.unwrap();
+    let status = site.server.get(JOB).unwrap()["status"].clone();
+    let waits = "job is running, progress 0.0%, waits for kutter.io/pull-when on 1 nodes";
+    assert_eq!((&status["message"], site.count(&format!("PATCH {NODES}"))), (&json!(waits), 0));
+    assert_eq!(wakes("False", "a"), None, "a heartbeat");
+    assert_eq!(wakes("False", "b"), nobody, "a label that nobody asked for");
+    assert_eq!(wakes("True", "b"), Some(vec![(key(), Duration::ZERO)]));
+    site.complete().await;
+    assert_eq!(site.count(&format!("PATCH {NODES}/n1")), 1);
+    assert_eq!(wakes("False", "b"), nobody, "it has its task");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_copy_that_somebody_deletes_is_made_again() {
     let site = Site::open_with(0, &json!({"pullSecrets": ["pull"]}));
     let (controller, mut changes) = (&site.controller, site.controller.images.copies.subscribe());

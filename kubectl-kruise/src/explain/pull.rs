@@ -11,6 +11,7 @@ use kinds::imagepulljob::explanation::findings;
 use kinds::imagepulljob::progress::Look;
 use kinds::imagepulljob::{Job, Nodes};
 use kinds::workload::update_order::UpdateOrder;
+use pod::node_fit;
 use pod::observed::ObservedPod;
 use serde_json::json;
 use serde_json::value::RawValue;
@@ -26,8 +27,10 @@ pub(super) async fn of_job(site: &Site<'_>) -> anyhow::Result<Shown> {
         bail!("the {kind} can't be used: {fault}");
     }
     let nodes = nodes(site, &job).await?;
-    let look = Look::at(&job, &nodes);
-    let found = findings(&job, &look);
+    let facts = if job.when.is_empty() { node_fit::Nodes::new() } else { site.nodes().await? };
+    let mut look = Look::at(&job, &nodes);
+    look.hold(&job, &facts);
+    let found = findings(&job, &look, &facts);
     let complete = job.object.status.completion_time.is_some() && found.is_empty();
     let json = json!({
         "kind": kind, "name": site.name, "complete": complete, "desired": look.desired(),

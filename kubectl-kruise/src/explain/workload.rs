@@ -9,7 +9,7 @@ use api::features::{Feature, FeatureGates};
 use api::kinds::shared::ConditionStatus;
 use api::meta::LabelSelector;
 use cluster::list::list_all;
-use cluster::resource::{CLAIMS, NODES, PODS, REVISIONS, Resource, STORAGE_CLASSES};
+use cluster::resource::{CLAIMS, PODS, REVISIONS, Resource, STORAGE_CLASSES};
 use kinds::workload::children::Claim;
 use kinds::workload::conditions::Condition;
 use kinds::workload::explanation::{BLOCKED, Explanation};
@@ -20,7 +20,7 @@ use kinds::workload::revision::StoredRevision;
 use kinds::workload::snapshot::{Environment, Snapshot};
 use kinds::workload::status::selector_text;
 use kinds::workload::storage_class::{StorageClass, StorageClasses};
-use pod::node_fit::{Nodes, ObservedNode};
+use pod::node_fit::Nodes;
 use pod::observed::{ObservedPod, PodMetadata};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -103,11 +103,7 @@ impl<W: Workload> Found<W> {
         let take = |claim: Claim| (owns(&claim.metadata) || is_named(&claim)).then(|| Arc::new(claim));
         self.claims = site.list(&claims, take).await?;
         if self.workload.reads_nodes(self.pods.len()) {
-            let facts = |node: ObservedNode| {
-                let (name, facts) = node.into_facts();
-                Some((name, Arc::new(facts)))
-            };
-            self.nodes = site.list(&NODES.all(), facts).await?.into_iter().collect();
+            self.nodes = site.nodes().await?;
         }
         Ok(())
     }

@@ -4,6 +4,7 @@
 //!   defaulting, validation   what an ImagePullJob may say
 //!   trigger                  which changes concern which jobs
 //!   progress                 how far a job is on each node, its status, and what is to be done next
+//!   pull_when                what a Node has to show before a job pulls there
 //!   task                     what is written to the NodeImage of one node
 //!   copies                   pull Secrets, copied to where the agents of the nodes may read them
 //!   explanation              why a job does not end
@@ -12,13 +13,14 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use api::kinds::imagepulljob::{ImagePullJob, Spec};
+use api::kinds::imagepulljob::ImagePullJob;
 use api::kinds::nodeimage::NodeImage;
 use serde_json::json;
 
 use crate::workload::image_pull::selector_of;
 use crate::workload::update_order::UpdateOrder;
 use pod::observed::ObservedPod;
+use pull_when::PullWhen;
 use values::image_reference::NamedImage;
 use values::selector::{Labels, Selector};
 
@@ -26,6 +28,7 @@ pub mod copies;
 pub mod defaulting;
 pub mod explanation;
 pub mod progress;
+pub mod pull_when;
 pub mod task;
 pub mod trigger;
 pub mod validation;
@@ -42,6 +45,8 @@ pub struct Job {
     pub image: NamedImage,
     /// Where to.
     pub nodes: Nodes,
+    /// What a node has to show before it pulls.
+    pub when: PullWhen,
     /// Why its spec can't be used: it was stored before the rules of admission. Such a job has no nodes, and can only
     /// end.
     pub fault: Option<String>,
@@ -89,11 +94,13 @@ impl Job {
     /// The text is none.
     pub fn read(json: &str) -> Result<Self, serde_json::Error> {
         let object: ImagePullJob = serde_json::from_str(json)?;
-        let (image, nodes, fault) = match usable(&object.spec) {
-            Ok((image, nodes)) => (image, nodes, None),
-            Err(fault) => (NamedImage::default(), Nodes::Named(BTreeSet::new()), Some(fault)),
+        let (image, nodes, when, fault) = match usable(&object) {
+            Ok((image, nodes, when)) => (image, nodes, when, None),
+            Err(fault) => {
+                (NamedImage::default(), Nodes::Named(BTreeSet::new()), PullWhen::default(), Some(fault))
+            }
         };
-        Ok(Self { object, image, nodes, fault })
+        Ok(Self { object, image, nodes, when, fault })
     }
 
     /// Whether it has still something to do.
@@ -140,8 +147,9 @@ impl Job {
     }
 }
 
-/// What a spec asks for, or why it can't be used.
-fn usable(spec: &Spec) -> Result<(NamedImage, Nodes), String> {
+/// What a job asks for, or why it can't be used.
+fn usable(job: &ImagePullJob) -> Result<(NamedImage, Nodes, PullWhen), String> {
+    let spec = &job.spec;
     let image = NamedImage::parse(&spec.image).map_err(|error| error.to_string())?;
     let compile = |selector| Selector::compile(selector).map_err(|error| error.to_string());
     let nodes = match (&spec.pod_selector, &spec.selector) {
@@ -152,7 +160,7 @@ fn usable(spec: &Spec) -> Result<(NamedImage, Nodes), String> {
         }
         (None, Some(selector)) => Nodes::Labelled(compile(&selector_of(selector))?),
     };
-    Ok((image, nodes))
+    Ok((image, nodes, PullWhen::of(&job.metadata.annotations)?))
 }
 
 /// Whether a Pod is on a node and runs there, or will.

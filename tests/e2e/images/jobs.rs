@@ -131,6 +131,52 @@ async fn nodes_of_pods_are_served_as_pods_come() {
     job.gone().await;
 }
 
+/// docs/behaviour/images.md#where-it-makes-sense.
+#[tokio::test]
+async fn a_node_pulls_once_it_shows_what_the_job_asks_for() {
+    let town = Town::open("when", &["a", "b"]).await;
+    let when = "label:driver,condition:GpuReady=True";
+    let spec = json!({"image": image(&town), "parallelism": 1});
+    let refused = town.job("refused", spec.clone()).annotation("kutter.io/pull-when", "condition:GpuReady");
+    let answer = create(&town.client, refused, "?dryRun=All").await;
+    assert_eq!(answer.0, 400, "{answer:?}");
+    assert!(
+        message(&answer).contains("metadata.annotations[kutter.io/pull-when]: Invalid value"),
+        "{answer:?}"
+    );
+
+    let job = town.create(town.job("pull", spec).annotation("kutter.io/pull-when", when)).await;
+    let waits = |progress: &str, nodes: usize| {
+        let message =
+            format!("job is running, progress {progress}, waits for kutter.io/pull-when on {nodes} nodes");
+        json!({"desired": 2, "message": message})
+    };
+    shows(&job, &waits("0.0%", 2)).await;
+    let node = |name: &str| {
+        Stored::existing(&town.client, format!("/api/v1/nodes/{}", town.node(name)), Value::Null)
+    };
+    let ready = |status: &str| {
+        json!({"conditions": [
+            {"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"},
+            {"type": "GpuReady", "status": status}]})
+    };
+    // The second node is ready first, and the first one takes no turn of it.
+    node("b").label("driver", "570").await;
+    node("b").patch_status(&ready("True")).await;
+    shows(&job, &waits("50.0%", 1)).await;
+    assert_eq!(town.tasks("a", &image(&town)).await, Vec::<Value>::new());
+    let kubeconfig = format!("--kubeconfig={}", place().await.site.server.kubeconfig().display());
+    let words = ["explain", "imagepulljob", "pull", "--namespace", &town.name, &kubeconfig];
+    let output = product::run(&words).await;
+    let expected = format!("  {}: waits for label:driver, condition:GpuReady=True\n", town.node("a"));
+    assert!(output.stdout.contains(&expected), "{output:?}");
+    // What was handed out stays.
+    node("b").patch_status(&ready("False")).await;
+    node("a").patch_status(&ready("True")).await;
+    node("a").label("driver", "570").await;
+    shows(&job, &json!({"desired": 2, "succeeded": 2, "message": "job has completed"})).await;
+}
+
 #[tokio::test]
 async fn a_job_is_deleted_after_its_time_and_its_tasks_go_with_it() {
     let town = Town::open("expired", &["a"]).await;

@@ -36,6 +36,23 @@ async fn a_list_has_a_job_for_each_image_and_ends_with_the_last() {
 }
 
 #[tokio::test]
+async fn jobs_pull_where_their_list_may() {
+    let town = Town::open("list-when", &["a"]).await;
+    let images = [format!("{}:1", image(&town)), format!("{}:2", image(&town))];
+    let list = town.of_kind("ImageListPullJob", "all", json!({"images": images}));
+    let list = town.create(list.annotation("kutter.io/pull-when", "label:driver")).await;
+    wait_for("the jobs to wait", async || {
+        let jobs = children(&town).await;
+        let waits = "job is running, progress 0.0%, waits for kutter.io/pull-when on 1 nodes";
+        let all_wait = jobs.len() == 2 && jobs.iter().all(|job| job["status"]["message"] == waits);
+        if all_wait { Ok(()) } else { Err(jobs) }
+    })
+    .await;
+    list.patch(&json!({"metadata": {"annotations": {"kutter.io/pull-when": null}}})).await;
+    shows(&list, &json!({"desired": 2, "completed": 2, "succeeded": 2})).await;
+}
+
+#[tokio::test]
 async fn an_image_less_deletes_its_job_and_a_change_replaces_all() {
     let town = Town::open("changed", &["slow-a"]).await;
     let images = [format!("{}:1", image(&town)), format!("{}:2", image(&town))];

@@ -18,6 +18,8 @@ async fn the_page_about_images_works() {
     assert!(printed.contains("ImagePullJob shop: complete, 3 of 3 nodes have the image"), "{printed}");
     let printed = page.read("Pull several images").await;
     assert_eq!(printed.lines().filter(|line| line.starts_with("shop-")).count(), 2, "{printed}");
+    let printed = page.read("Pull only where it makes sense").await;
+    assert!(printed.contains("waits for label:gpu-driver=570"), "{printed}");
     page.read("Pull with credentials").await;
     page.read("Keep the image there").await;
     page.end();

@@ -54,6 +54,35 @@ async fn jobs_are_refused_while_their_gate_is_off() {
 }
 
 #[tokio::test]
+async fn an_annotation_that_changes_alone_is_reviewed_too() {
+    for (resource, path, stored) in kinds().into_iter().skip(1) {
+        let path = format!("/validate-apps-kruise-io-{path}");
+        let with = |when: &str| {
+            let mut object = stored.clone();
+            object["metadata"]["annotations"] = json!({"kutter.io/pull-when": when});
+            object
+        };
+        let (good, bad) = (with("label:gpu,condition:GpuReady=True"), with("condition:GpuReady"));
+        let server = admission(JOBS, "");
+        for (new, old, allowed) in [
+            (&good, &Value::Null, true),
+            (&bad, &Value::Null, false),
+            (&bad, &stored, false),
+            (&bad, &good, false),
+            (&good, &bad, true),
+            (&bad, &bad, true),
+        ] {
+            let operation = if old.is_null() { "CREATE" } else { "UPDATE" };
+            let answer = ask(&server, &path, &write(operation, resource, new, old)).await;
+            assert_eq!(answer["allowed"], allowed, "{answer}");
+            let message = answer["status"]["message"].as_str().unwrap_or_default();
+            let path = "metadata.annotations[kutter.io/pull-when]: Invalid value: \"condition:GpuReady\": ";
+            assert!(allowed || message.starts_with(path), "{message}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn what_is_complete_is_not_patched() {
     for (resource, path, object) in kinds() {
         let path = format!("/mutate-apps-kruise-io-{path}");

@@ -4,6 +4,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use api::annotations::PULL_WHEN;
+use api::kinds::ObjectMeta;
 use api::kinds::imagelistpulljob::{API_VERSION, FailedImageStatus, ImageListPullJob, KIND, Status};
 use api::kinds::imagepulljob::{self, ImagePullJob};
 use api::labels::CONTROLLER_REVISION_HASH;
@@ -28,8 +30,8 @@ pub struct Plan {
     pub label: Option<String>,
     /// Jobs to create.
     pub create: Vec<String>,
-    /// Labels of jobs to correct: names and merge patches.
-    pub relabel: Vec<(String, String)>,
+    /// Labels and annotations of jobs to correct: names and merge patches.
+    pub correct: Vec<(String, String)>,
     /// Jobs to delete.
     pub delete: Vec<ObjectVersion>,
     /// The merge patch of its status.
@@ -69,7 +71,8 @@ pub fn plan(list: &ImageListPullJob, owned: &[&ImagePullJob], now: Timestamp) ->
             plan.delete.push(ObjectVersion::object(&job.metadata));
             continue;
         }
-        plan.relabel.extend(label(&job.metadata, &hash).map(|patch| (job.metadata.name.clone(), patch)));
+        let patches = label(&job.metadata, &hash).into_iter().chain(pull_when(&list.metadata, &job.metadata));
+        plan.correct.extend(patches.map(|patch| (job.metadata.name.clone(), patch)));
         jobs.insert(image, job);
     }
     let missing = list.spec.images.iter().filter(|image| !jobs.contains_key(image.as_str()));
@@ -96,19 +99,28 @@ fn hash(list: &ImageListPullJob) -> String {
 }
 
 /// The patch that sets the hash of an object; `None` where it is right.
-fn label(metadata: &api::kinds::ObjectMeta, hash: &str) -> Option<String> {
+fn label(metadata: &ObjectMeta, hash: &str) -> Option<String> {
     let is_right = metadata.labels.get(CONTROLLER_REVISION_HASH).is_some_and(|known| known == hash);
     let metadata = json!({"uid": metadata.uid, "labels": {CONTROLLER_REVISION_HASH: hash}});
     (!is_right).then(|| json!({"metadata": metadata}).to_string())
+}
+
+/// The patch that has a job pull where its list may; `None` where it does.
+fn pull_when(list: &ObjectMeta, job: &ObjectMeta) -> Option<String> {
+    let [wanted, known] = [list, job].map(|metadata| metadata.annotations.get(PULL_WHEN));
+    let metadata = json!({"uid": job.uid, "annotations": {PULL_WHEN: wanted}});
+    (wanted != known).then(|| json!({"metadata": metadata}).to_string())
 }
 
 /// A job stays until its list is deleted: one that went earlier would be missed, and made again.
 fn new_job(list: &ImageListPullJob, image: &str, hash: &str) -> String {
     let mut spec = of_list(&list.spec, image);
     spec.completion_policy.ttl_seconds_after_finished = None;
+    let annotations: BTreeMap<_, _> =
+        list.metadata.annotations.get_key_value(PULL_WHEN).into_iter().collect();
     let metadata = json!({
         "generateName": format!("{}-", list.metadata.name), "namespace": list.metadata.namespace,
-        "labels": {CONTROLLER_REVISION_HASH: hash},
+        "labels": {CONTROLLER_REVISION_HASH: hash}, "annotations": annotations,
         "ownerReferences": [Owner::of(API_VERSION, KIND, &list.metadata)],
     });
     json!({

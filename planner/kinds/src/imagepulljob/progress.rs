@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use api::annotations::PULL_WHEN;
 use api::kinds::imagepulljob::Status;
 use api::kinds::nodeimage::{NodeImage, PullSecret};
 use api::kinds::shared::IntOrString;
@@ -12,6 +13,7 @@ use super::{Job, Nodes};
 use crate::workload::image_pull::is_endless;
 use crate::workload::image_task::{TaskOutcome, fate, has_room, is_owned_by, status, task};
 use crate::workload::status::merge_patch;
+use pod::node_fit;
 
 /// Shortest wait for a deadline.
 const SHORTEST: Duration = Duration::from_secs(1);
@@ -57,6 +59,8 @@ fn remaining(since: Timestamp, seconds: i64, now: Timestamp) -> Duration {
 pub struct Look<'n> {
     /// Those that have no task of the job yet, in the order in which they are served.
     pub waiting: Vec<&'n NodeImage>,
+    /// Those that have none, and don't show yet what the job asks of a node.
+    pub held: Vec<&'n NodeImage>,
     /// Those that have a task which has not ended.
     pub active: Vec<&'n NodeImage>,
     /// Those that have the image.
@@ -86,6 +90,15 @@ impl<'n> Look<'n> {
         look
     }
 
+    /// Takes in what the Nodes show: those that wait and don't show what the job asks for are held.
+    pub fn hold(&mut self, job: &Job, facts: &node_fit::Nodes) {
+        if job.when.is_empty() {
+            return;
+        }
+        let shows = |node: &&NodeImage| job.when.holds(facts.get(&*node.metadata.name).map(|facts| &**facts));
+        (self.waiting, self.held) = std::mem::take(&mut self.waiting).into_iter().partition(shows);
+    }
+
     /// Takes in that so many nodes are ready and have no NodeImage yet, and that these Secrets are not there. A job that has
     /// just begun may know less than its creator.
     pub fn wait_for(&mut self, job: &Job, unknown: usize, missing: &[String], now: Timestamp) {
@@ -104,7 +117,7 @@ impl<'n> Look<'n> {
 
     /// How many nodes there are.
     pub fn desired(&self) -> usize {
-        self.waiting.len() + self.active.len() + self.finished()
+        self.waiting.len() + self.held.len() + self.active.len() + self.finished()
     }
 
     fn finished(&self) -> usize {
@@ -112,7 +125,7 @@ impl<'n> Look<'n> {
     }
 
     fn is_done(&self) -> bool {
-        self.waiting.is_empty() && self.active.is_empty() && self.awaited.is_empty()
+        self.finished() == self.desired() && self.awaited.is_empty()
     }
 }
 
@@ -198,7 +211,7 @@ pub fn status_of(job: &Job, look: &Look<'_>, now: Timestamp) -> Status {
         ..Status::default()
     };
     if is_overdue(job, look, now) {
-        status.failed_nodes = names(&[&look.failed, &look.active, &look.waiting]);
+        status.failed_nodes = names(&[&look.failed, &look.active, &look.waiting, &look.held]);
         status.failed = some(status.failed_nodes.len());
         status.completion_time = Some(now.into());
         "job exceeds activeDeadlineSeconds".clone_into(&mut status.message);
@@ -218,8 +231,10 @@ pub fn status_of(job: &Job, look: &Look<'_>, now: Timestamp) -> Status {
         let share = 100.0 * look.finished() as f64 / look.desired() as f64;
         format!("job is running, progress {share:.1}%")
     };
-    if !look.awaited.is_empty() {
-        status.message.push_str(&format!(", waits for {}", look.awaited.join(", ")));
+    let held = (!look.held.is_empty()).then(|| format!("{PULL_WHEN} on {} nodes", look.held.len()));
+    let awaited: Vec<String> = look.awaited.iter().cloned().chain(held).collect();
+    if !awaited.is_empty() {
+        status.message.push_str(&format!(", waits for {}", awaited.join(", ")));
     }
     status
 }

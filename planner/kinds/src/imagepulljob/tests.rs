@@ -10,10 +10,12 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::progress::{Look, Stage, due, is_overdue, next_reconcile, patch, stage, status_of};
+use super::pull_when::tests::facts;
 use super::task::{TooManyImages, hand_out};
-use super::trigger::{concerns, is_about};
+use super::trigger::{concerns, concerns_by_facts, is_about};
 use super::*;
-use fixture::{apply, job, node, report};
+use fixture::{apply, conditional, job, node, report};
+use pod::node_fit::{NodeFacts, Nodes as Facts};
 use values::moment::Moment;
 
 fn moment() -> Moment {
@@ -293,7 +295,7 @@ fn what_stands_still_is_explained() {
     let status: &mut TagStatus = &mut failed.status.image_statuses.get_mut("nginx").unwrap().tags[0];
     (status.message, status.progress) = ("no such image".to_owned(), Some(10));
     let nodes = [Arc::new(failed), handed(&job, &node("n2")), Arc::new(node("n3"))];
-    let findings = explanation::findings(&job, &Look::at(&job, &nodes));
+    let findings = explanation::findings(&job, &Look::at(&job, &nodes), &Facts::new());
     let found: Vec<(&str, &str)> =
         findings.iter().map(|(node, text)| (node.as_str(), text.as_str())).collect();
     assert_eq!(
@@ -304,6 +306,138 @@ fn what_stands_still_is_explained() {
             ("n3", "waits for its turn"),
         ]
     );
+}
+
+/// How far a job is while these are the Nodes.
+fn look<'n>(job: &Job, nodes: &'n [Arc<NodeImage>], facts: &Facts) -> Look<'n> {
+    let mut look = Look::at(job, nodes);
+    look.hold(job, facts);
+    look
+}
+
+fn warm(status: &str) -> NodeFacts {
+    facts(&json!({}), &[("Ready", "True"), ("Warm", status)])
+}
+
+#[test]
+fn a_node_waits_until_it_shows_what_the_job_asks_for() {
+    let job = conditional("condition:Warm=True,label:gpu");
+    let nodes = ["cold", "gone", "warm", "done"].map(|name| Arc::new(node(name)));
+    let nodes = [
+        nodes[0].clone(),
+        nodes[1].clone(),
+        nodes[2].clone(),
+        report(&handed(&job, &nodes[3]), "Succeeded", moment().now),
+    ];
+    let gpu = json!({"gpu": "a"});
+    let known = [
+        ("cold", facts(&gpu, &[("Warm", "False")])),
+        ("warm", facts(&gpu, &[("Warm", "True")])),
+        ("done", facts(&json!({}), &[])),
+    ];
+    let known: Facts = known.map(|(name, facts)| (name.into(), Arc::new(facts))).into();
+    let found = look(&job, &nodes, &known);
+    let names = |list: &[&NodeImage]| list.iter().map(|node| node.metadata.name.clone()).collect::<Vec<_>>();
+    assert_eq!(names(&found.held), ["cold", "gone"]);
+    assert_eq!(names(&to_serve(&job, &found, &[])), ["warm"], "one that waits takes nobody's turn");
+    assert_eq!(names(&found.succeeded), ["done"], "what was handed out is not taken back");
+    let status = serde_json::to_value(status_of(&job, &found, moment().now)).unwrap();
+    assert_eq!(
+        status,
+        json!({"startTime": "2026-01-01T12:00:00Z", "desired": 4, "succeeded": 1,
+        "message": "job is running, progress 25.0%, waits for kutter.io/pull-when on 2 nodes"})
+    );
+    assert_eq!(next_reconcile(&job, &found, moment().now), None, "it is woken by Nodes, and asks for none");
+    let findings = explanation::findings(&job, &found, &known);
+    assert_eq!(findings["cold"], "waits for condition:Warm=True");
+    assert_eq!(findings["gone"], "waits for condition:Warm=True, label:gpu");
+    assert_eq!(findings["warm"], "waits for its turn");
+}
+
+#[test]
+fn a_node_that_never_shows_it_fails_at_the_deadline() {
+    let mut job = conditional("label:gpu");
+    let nodes = [Arc::new(node("n"))];
+    let held = look(&job, &nodes, &Facts::new());
+    job.object.status.start_time = Some((moment().now - SignedDuration::from_hours(9)).into());
+    assert_eq!(status_of(&job, &held, moment().now).completion_time, None, "without a deadline it goes on");
+    job.object.spec.completion_policy.active_deadline_seconds = Some(600);
+    let status = status_of(&job, &held, moment().now);
+    assert_eq!(status.message, "job exceeds activeDeadlineSeconds");
+    assert_eq!((status.failed, status.failed_nodes), (Some(1), vec!["n".to_owned()]));
+}
+
+#[test]
+fn a_job_whose_annotation_cannot_be_read_can_only_end() {
+    let job = conditional("gpu");
+    assert!(job.fault.is_some_and(|fault| fault.starts_with("metadata.annotations[kutter.io/pull-when]")));
+}
+
+#[test]
+fn a_job_is_woken_by_the_nodes_that_it_waits_for() {
+    let waits = node("n");
+    let (cold, warm) = (warm("False"), warm("True"));
+    let job = conditional("condition:Warm=True");
+    let wakes = concerns_by_facts;
+    assert!(wakes(&job, &waits, Some(&cold), Some(&warm)) && wakes(&job, &waits, Some(&warm), Some(&cold)));
+    assert!(wakes(&job, &waits, None, Some(&warm)) && wakes(&job, &waits, Some(&warm), None));
+    // Other conditions and labels change, and nothing follows from it.
+    let other = facts(&json!({"zone": "a"}), &[("Ready", "False"), ("Warm", "True")]);
+    assert!(!wakes(&job, &waits, Some(&warm), Some(&other)) && !wakes(&job, &waits, None, Some(&cold)));
+    assert!(!wakes(&job, &handed(&job, &waits), Some(&cold), Some(&warm)), "it has its task");
+    assert!(!wakes(&fixture::job("a", json!({})), &waits, Some(&cold), Some(&warm)), "nothing is asked for");
+    let mut elsewhere = job.clone();
+    elsewhere.nodes = Nodes::Named(BTreeSet::from(["m".to_owned()]));
+    assert!(!wakes(&elsewhere, &waits, Some(&cold), Some(&warm)), "the node is not among its nodes");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+
+    /// However Nodes change, a task is handed out only where the annotation holds at that moment, once, to no more at a
+    /// time than may be, never taken back; each change that matters wakes the job, and in the end all are served.
+    #[test]
+    fn no_node_pulls_before_it_shows_what_the_job_asks_for(
+        count in 1_usize..12,
+        parallelism in 1_i32..4,
+        changes in proptest::collection::vec((any::<prop::sample::Index>(), any::<bool>(), any::<bool>()), 1..80),
+    ) {
+        let mut job = conditional("condition:Warm=True");
+        job.object.spec.parallelism = Some(api::kinds::shared::IntOrString::Int(parallelism));
+        let mut nodes: Vec<Arc<NodeImage>> = (0..count).map(|number| Arc::new(node(&format!("n{number}")))).collect();
+        let mut known = Facts::new();
+        let mut served = BTreeSet::new();
+        let last = (0..count * 2).map(|number| (number % count, true, true));
+        let mut is_due = true;
+        for (place, is_warm, ends) in changes.iter().map(|(place, warm, ends)| (place.index(count), *warm, *ends)).chain(last) {
+            let name = nodes[place].metadata.name.clone();
+            let new = Arc::new(warm(if is_warm { "True" } else { "False" }));
+            let old = known.insert(name.as_str().into(), new.clone());
+            is_due |= concerns_by_facts(&job, &nodes[place], old.as_deref(), Some(&new));
+            let found = look(&job, &nodes, &known);
+            let now: Vec<String> = to_serve(&job, &found, &[]).iter().map(|node| node.metadata.name.clone()).collect();
+            prop_assert!(found.active.len() + now.len() <= parallelism as usize);
+            prop_assert!(is_due || now.is_empty(), "{:?} could be served, and nothing wakes the job", now);
+            is_due = false;
+            for name in now {
+                prop_assert_eq!(known.get(&*name).and_then(|facts| facts.conditions.get("Warm")), Some("True"));
+                prop_assert!(served.insert(name.clone()), "{} is served twice", name);
+                let place = nodes.iter_mut().find(|node| node.metadata.name == name).unwrap();
+                *place = handed(&job, place);
+            }
+            for place in &mut nodes {
+                if ends && !Look::at(&job, std::slice::from_ref(place)).active.is_empty() {
+                    *place = report(place, "Succeeded", moment().now);
+                    is_due = true;
+                }
+            }
+            let found = look(&job, &nodes, &known);
+            prop_assert_eq!(found.active.len() + found.succeeded.len(), served.len());
+            prop_assert_eq!(found.desired(), count);
+        }
+        prop_assert_eq!(served.len(), count);
+        prop_assert!(status_of(&job, &look(&job, &nodes, &known), moment().now).completion_time.is_some());
+    }
 }
 
 proptest! {

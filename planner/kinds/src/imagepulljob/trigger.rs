@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use api::kinds::nodeimage::{NodeImage, TagStatus};
 
 use super::{Job, is_placed};
-use crate::workload::image_task::{fate, last_status, task};
+use crate::workload::image_task::{fate, is_owned_by, last_status, task};
+use pod::node_fit::NodeFacts;
 use pod::observed::ObservedPod;
 
 /// Whether a NodeImage came, went, or belongs to other jobs than before.
@@ -46,6 +47,17 @@ pub fn is_about(job: &Job, old: &NodeImage, new: &NodeImage) -> bool {
     let result = |status: &TagStatus| (status.version, status.phase.clone(), fate(Some(status), &word));
     let said = |node| last_status(node, &image.name, &image.tag).map(result);
     secrets(old) != secrets(new) || task(old, image) != task(new, image) || said(old) != said(new)
+}
+
+/// Whether the change of a Node has a job wait for it or no longer. One that has its task keeps it.
+pub fn concerns_by_facts(
+    job: &Job,
+    node: &NodeImage,
+    old: Option<&NodeFacts>,
+    new: Option<&NodeFacts>,
+) -> bool {
+    let has_task = task(node, &job.image).is_some_and(|task| is_owned_by(task, &job.object.metadata.uid));
+    job.when.holds(old) != job.when.holds(new) && !has_task && job.nodes.include(node).unwrap_or(true)
 }
 
 /// Whether the change of a Pod adds a node to a job, or takes one away.

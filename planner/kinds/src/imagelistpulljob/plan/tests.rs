@@ -46,7 +46,7 @@ fn each_image_has_a_job_without_a_time_of_its_own() {
     let jobs = made(&plan);
     assert_eq!(jobs.len(), 2);
     let again = planned(&list, &jobs);
-    assert!(again.create.is_empty() && again.delete.is_empty() && again.relabel.is_empty());
+    assert!(again.create.is_empty() && again.delete.is_empty() && again.correct.is_empty());
     assert_eq!(status_of(&again), json!({"desired": 2, "startTime": "2026-01-01T12:00:00Z"}));
 }
 
@@ -73,7 +73,31 @@ fn jobs_of_the_reference_are_taken_over_and_get_our_label() {
         job.spec.completion_policy.ttl_seconds_after_finished = Some(9);
     }
     let plan = planned(&list, &jobs);
-    assert_eq!((plan.create.len(), plan.delete.len(), plan.relabel.len()), (0, 0, 2));
+    assert_eq!((plan.create.len(), plan.delete.len(), plan.correct.len()), (0, 0, 2));
+}
+
+#[test]
+fn jobs_pull_where_their_list_may() {
+    let mut list = list(&json!({}), &json!({}));
+    let when = |list: &mut ImageListPullJob, text: &str| {
+        list.metadata.annotations.insert(PULL_WHEN.to_owned(), text.to_owned());
+    };
+    when(&mut list, "label:a");
+    list.metadata.annotations.insert("theirs".to_owned(), "x".to_owned());
+    let mut jobs = made(&planned(&list, &[]));
+    let of_list = BTreeMap::from([(PULL_WHEN.to_owned(), "label:a".to_owned())]);
+    assert_eq!(jobs[0].metadata.annotations, of_list);
+    assert_eq!(planned(&list, &jobs).correct, []);
+    when(&mut list, "label:b");
+    let changed = planned(&list, &jobs);
+    let patch: Value = serde_json::from_str(&changed.correct[0].1).unwrap();
+    assert_eq!(patch, json!({"metadata": {"uid": "u-0", "annotations": {PULL_WHEN: "label:b"}}}));
+    assert_eq!((changed.correct.len(), changed.create.len(), changed.delete.len()), (2, 0, 0));
+    list.metadata.annotations.clear();
+    jobs[1].metadata.annotations.clear();
+    let [(name, patch)] = &planned(&list, &jobs).correct[..] else { panic!("one of the jobs has it still") };
+    let patch: Value = serde_json::from_str(patch).unwrap();
+    assert_eq!((name.as_str(), &patch["metadata"]["annotations"]), ("all-0", &json!({PULL_WHEN: null})));
 }
 
 #[test]

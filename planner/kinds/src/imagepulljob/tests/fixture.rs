@@ -14,6 +14,13 @@ pub(crate) fn job(name: &str, spec: Value) -> Job {
     Job::read(&object.to_string()).unwrap()
 }
 
+/// A job for `nginx` on nodes that show this.
+pub(crate) fn conditional(when: &str) -> Job {
+    let mut object = job("a", json!({})).object;
+    object.metadata.annotations.insert(api::annotations::PULL_WHEN.to_owned(), when.to_owned());
+    Job::read(&serde_json::to_string(&object).unwrap()).unwrap()
+}
+
 /// A node without images.
 pub(crate) fn node(name: &str) -> NodeImage {
     let metadata = json!({"name": name, "uid": name, "resourceVersion": "1"});
