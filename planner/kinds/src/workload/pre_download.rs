@@ -285,7 +285,9 @@ struct MetadataLens {
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct SpecLens {
+    /// What has an image: the containers, and then the volumes that are images.
     containers: Vec<ContainerLens>,
+    volumes: Vec<VolumeLens>,
     image_pull_secrets: Vec<SecretLens>,
 }
 
@@ -294,6 +296,19 @@ struct SpecLens {
 struct ContainerLens {
     name: String,
     image: String,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct VolumeLens {
+    name: String,
+    image: Option<ImageLens>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct ImageLens {
+    reference: String,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -314,6 +329,13 @@ impl TemplateLens {
             template: TemplateLens,
         }
         let revision = RevisionData::of_data(revision.data.get())?;
-        Ok(serde_json::from_str::<Data>(revision.projection())?.spec.template)
+        let mut template = serde_json::from_str::<Data>(revision.projection())?.spec.template;
+        let images = std::mem::take(&mut template.spec.volumes).into_iter().filter_map(|volume| {
+            let image = volume.image?.reference;
+            // No container has a name like this.
+            (!image.is_empty()).then(|| ContainerLens { name: format!("volume.{}", volume.name), image })
+        });
+        template.spec.containers.extend(images);
+        Ok(template)
     }
 }

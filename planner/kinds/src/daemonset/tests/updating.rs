@@ -328,6 +328,31 @@ fn images_are_pulled_ahead_of_a_rollout_in_several_batches() {
 }
 
 #[test]
+fn volumes_that_are_images_are_pulled_ahead_too() {
+    let with_model = |model: &str| {
+        let mut template = template("nginx:1");
+        template["spec"]["volumes"] = json!([{"name": "model", "image": {"reference": model}}]);
+        json!({"spec": {"template": template}})
+    };
+    let mut fleet = Fleet::on_nodes(3, rolling(json!({"maxUnavailable": 1})));
+    fleet.edit(with_model("model:1"));
+    fleet.settle();
+    fleet.gates = gates("PreDownloadImageForDaemonSetUpdate=true");
+    fleet.environment.pull_jobs = true;
+    fleet.edit(with_model("model:2"));
+    fleet.step();
+    let plan = fleet.plan();
+    let jobs = plan.pre_download.iter().filter_map(|action| match action {
+        Action::CreateChild { name, json, .. } => {
+            Some((name.clone(), json.contains("\"image\":\"model:2\"")))
+        }
+        _ => None,
+    });
+    let name = format!("web-{}-volume.model", fleet.status().update_revision);
+    assert_eq!(jobs.collect::<Vec<_>>(), [(name, true)]);
+}
+
+#[test]
 fn a_hook_holds_a_rollout() {
     let mut spec = rolling(json!({"maxUnavailable": 1}));
     spec["lifecycle"] = json!({"preDelete": {"labelsHandler": {"block": "true"}}});

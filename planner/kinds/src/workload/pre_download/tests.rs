@@ -70,6 +70,38 @@ fn scenario_30_one_job_pulls_each_new_image() {
 }
 
 #[test]
+fn volumes_that_are_images_are_pulled_like_containers() {
+    let with_volumes = |name: &str, model: &str| {
+        let template = json!({"spec": {
+            "containers": [{"name": "model", "image": "app:1"}],
+            "volumes": [{"name": "model", "image": {"reference": model}}, {"name": "rest", "emptyDir": {}},
+                        {"name": "later", "image": {"pullPolicy": "Always"}},
+                        {"name": "same", "image": {"reference": "same:1"}}]}});
+        let object = json!({"metadata": {"name": name, "uid": "r"}, "data": {"spec": {"template": template}},
+            "revision": 1});
+        StoredRevision::read(&object.to_string()).unwrap()
+    };
+    let selector: LabelSelector = serde_json::from_str(r#"{"matchLabels":{"app":"demo"}}"#).unwrap();
+    let settings = PreDownloadSettings::of_strategy(&InPlaceUpdateStrategy::default());
+    let (old, update) = (with_volumes("demo-1", "model:1"), with_volumes("demo-2", "model:2"));
+    let actions = plan(&Rollout {
+        owner: Owner::new("apps.kruise.io/v1beta1", "DaemonSet", "demo", "u"),
+        namespace: "shop",
+        selector: &selector,
+        hash_label: CONTROLLER_REVISION_HASH,
+        old: &[&old],
+        update: &update,
+        settings: &settings,
+        updated_ready: 0,
+        worthwhile: true,
+    });
+    let actions = actions.unwrap();
+    let [Action::CreateChild { name, json: job, .. }, _] = actions.as_slice() else { panic!("{actions:?}") };
+    let job: Value = serde_json::from_str(job).unwrap();
+    assert_eq!((name.as_str(), &job["spec"]["image"]), ("demo-2-volume.model", &json!("model:2")));
+}
+
+#[test]
 fn scenario_31_few_replicas_and_single_batches_are_not_worth_it() {
     let update = revision("demo-2", "app:2", &json!({}));
     let settings = PreDownloadSettings::of_strategy(&InPlaceUpdateStrategy::default());
