@@ -53,6 +53,7 @@ resizes=(
 nodes=(
   cloneset::updates_in_place_keep_their_order_and_hooks_hold_pods
   images::credentials_serve_those_alone_who_brought_them
+  images::the_kubelet_asks_nobody_for_what_the_agent_pulled
   probes::commands_and_requests_in_real_containers_mark_their_pod
   restarts::requests_restart_containers_in_order_after_their_hooks_and_in_time
   sidecarset::a_native_sidecar_runs_beside_the_main_container

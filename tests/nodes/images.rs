@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use kit::builders::{Object, object, workload};
+use kit::builders::{Object, object, pod, workload};
 use kit::cluster::{Asked, Behaviour, Registry};
 use kit::{Image, objects, wait_for, wait_within};
 use serde_json::{Value, json};
@@ -249,6 +249,69 @@ async fn credentials_serve_those_alone_who_brought_them() {
     depot.create(job("again", &first[0], "pull")).await;
     assert_eq!(ended(&depot.namespace, "again").await, [2, 0]);
     site.kubectl(&format!("delete imagepulljobs --all -n {other}")).await.success();
+    depot.close().await;
+}
+
+/// docs/images.md#who-may-use-it-then: the kubelet has no record of what the agent pulled, and asks for credentials only
+/// once it has one.
+#[tokio::test]
+async fn the_kubelet_asks_nobody_for_what_the_agent_pulled() {
+    let Some(site) = Site::installed().await else { return };
+    let private = |asked: &Asked| match asked.credentials == RIGHT {
+        true => Behaviour::Gives,
+        false => Behaviour::Refuses(401),
+    };
+    let depot = Depot::open(&site, "record", private).await;
+    let image = depot.push("record/private:1", 1000).0;
+    depot.secret("pull", "right").await;
+    depot.create(depot.job("ahead", &image).with("/spec/pullSecrets", json!(["pull"]))).await;
+    let status = depot.completed("imagepulljobs/ahead").await;
+    assert_eq!(counts(&status, ["succeeded", "failed"]), [2, 0], "{status:#}");
+    let node = NODES[0];
+    let pulls = || depot.registry.lookups(node, "record/private");
+    let before = pulls();
+    let on_node = |name: &str| {
+        pod(name)
+            .in_namespace(&depot.namespace)
+            .on_node(node)
+            .container("main", &image)
+            .having("command", json!(["sleep", "infinity"]))
+            .with("/spec/terminationGracePeriodSeconds", 0)
+    };
+    let runs = async |name: &str| {
+        wait_within(TIMEOUT, "the Pod to run", async || {
+            let status = site.core(&depot.namespace, &format!("pods/{name}")).await["status"].clone();
+            if status["phase"] == "Running" { Ok(()) } else { Err(status) }
+        })
+        .await;
+    };
+    // Without the Secret, on a node that has it.
+    depot.create(on_node("guest").having("imagePullPolicy", "IfNotPresent")).await;
+    runs("guest").await;
+    let text = depot.event(&depot.namespace, "Pod", "Pulled", &image).await;
+    assert!(text.contains("already present on machine"), "{text}");
+    assert_eq!(pulls(), before, "the kubelet has asked the registry");
+
+    // A kubelet that keeps records has one now.
+    let owner = on_node("owner").having("imagePullPolicy", "Always");
+    depot.create(owner.with("/spec/imagePullSecrets", json!([{"name": "pull"}]))).await;
+    runs("owner").await;
+    assert!(pulls() > before, "the kubelet has not pulled");
+    let version = site.get("/version").await;
+    let minor: u32 = version["minor"].as_str().unwrap().parse().unwrap();
+    if minor >= 33 {
+        depot.create(on_node("late").having("imagePullPolicy", "IfNotPresent")).await;
+        wait_within(TIMEOUT, "the Pod to be refused the image", async || {
+            let pod = site.core(&depot.namespace, "pods/late").await;
+            let reason = pod["status"]["containerStatuses"][0]["state"]["waiting"]["reason"].clone();
+            match reason.as_str() {
+                Some("ErrImagePull" | "ImagePullBackOff") => Ok(()),
+                _ => Err(pod["status"].clone()),
+            }
+        })
+        .await;
+    }
+    site.kubectl(&format!("delete pods --all -n {}", depot.namespace)).await.success();
     depot.close().await;
 }
 

@@ -139,7 +139,7 @@ fn write_configuration(site: &Site<'_>, directory: &Path, name: &str, number: us
             },
         }],
     });
-    let kubelet = json!({
+    let mut kubelet = json!({
         "apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration",
         "authentication": {"anonymous": {"enabled": true}, "webhook": {"enabled": false}},
         "authorization": {"mode": "AlwaysAllow"},
@@ -152,6 +152,10 @@ fn write_configuration(site: &Site<'_>, directory: &Path, name: &str, number: us
         "imageGCHighThresholdPercent": 100,
         "maxPods": 250, "syncFrequency": "20s", "shutdownGracePeriod": "0s",
     });
+    // What newer kubelets do of themselves: they record which images they pulled with which Secrets.
+    if (33..35).contains(&binaries::kubernetes_minor()) {
+        kubelet["featureGates"] = json!({"KubeletEnsureSecretPulledImages": true});
+    }
     let directory_text = directory.display();
     let containerd = format!(
         r#"version = 2
