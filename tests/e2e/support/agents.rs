@@ -7,10 +7,11 @@ use std::sync::{Arc, Mutex};
 use futures::StreamExt;
 use jiff::Timestamp;
 use kube::core::DynamicObject;
-use kube::runtime::watcher;
+use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client, Config};
 use serde_json::{Value, json};
 use tokio::runtime::Builder;
+use tokio::sync::oneshot;
 
 use super::call;
 
@@ -18,6 +19,8 @@ use super::call;
 /// with `silent` never answer.
 pub struct Agents {
     watched: Arc<Watched>,
+    /// The agents end with it.
+    _work: oneshot::Sender<()>,
 }
 
 #[derive(Default)]
@@ -33,11 +36,17 @@ impl Agents {
     pub fn start(config: Config) -> Self {
         let watched = Arc::new(Watched::default());
         let seen = watched.clone();
+        let (work, ended) = oneshot::channel();
         std::thread::spawn(move || {
             let runtime = Builder::new_current_thread().enable_all().build().unwrap();
-            runtime.block_on(seen.work(config));
+            runtime.block_on(async {
+                tokio::select! {
+                    () = seen.work(config) => {}
+                    _ = ended => {}
+                }
+            });
         });
-        Self { watched }
+        Self { watched, _work: work }
     }
 
     /// Counts from now on how many nodes have an unfinished task for this image.
@@ -58,7 +67,7 @@ impl Watched {
         let client = Client::try_from(config).unwrap();
         let kind = kit::objects::kind("apps.kruise.io/v1beta1", "NodeImage");
         let nodes: Api<DynamicObject> = Api::all_with(client.clone(), &kind);
-        let mut events = watcher(nodes, watcher::Config::default()).boxed();
+        let mut events = watcher(nodes, watcher::Config::default()).default_backoff().boxed();
         while let Some(event) = events.next().await {
             if let Ok(watcher::Event::Apply(node) | watcher::Event::InitApply(node)) = event {
                 self.look(&client, &serde_json::to_value(node).unwrap()).await;
