@@ -386,7 +386,7 @@ fn a_job_is_woken_by_the_nodes_that_it_waits_for() {
     assert!(!wakes(&job, &waits, Some(&warm), Some(&other)) && !wakes(&job, &waits, None, Some(&cold)));
     assert!(!wakes(&job, &handed(&job, &waits), Some(&cold), Some(&warm)), "it has its task");
     assert!(!wakes(&fixture::job("a", json!({})), &waits, Some(&cold), Some(&warm)), "nothing is asked for");
-    let mut elsewhere = job.clone();
+    let mut elsewhere = job;
     elsewhere.nodes = Nodes::Named(BTreeSet::from(["m".to_owned()]));
     assert!(!wakes(&elsewhere, &waits, Some(&cold), Some(&warm)), "the node is not among its nodes");
 }
