@@ -173,6 +173,15 @@ pub const SCALE_IN_ORDER: &str = "kutter.io/scale-in-order";
 
 /// On a CloneSet: `true` lets the claims of its Pods grow as its claim templates say. Not known to OpenKruise.
 pub const GROW_CLAIMS: &str = "kutter.io/grow-claims";
+/// On a CloneSet, StatefulSet or DaemonSet: `configmap/NAME[,secret/NAME...]`, what its Pods restart on. Not known to
+/// OpenKruise.
+pub const RESTART_ON: &str = "kutter.io/restart-on";
+
+/// On a Pod template: the hash of what [`RESTART_ON`] names. Containers that show it restart when it changes.
+pub const CONFIGURATION_HASH: &str = "kutter.io/configuration-hash";
+
+/// On a workload: the hash that was taken in last. The template has it unless somebody has changed that since.
+pub const CONFIGURATION_APPLIED: &str = "kutter.io/configuration-applied";
 
 /// On a Pod: how much its deletion costs, compared with other Pods of its workload. Kubernetes' own.
 pub const POD_DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";

@@ -115,6 +115,8 @@ features! {
     EnableExternalCerts = false, Alpha;
     /// The order in which the containers of a Pod end.
     ContainerExitPriority = true, Beta;
+    /// Pods restart when ConfigMaps and Secrets change that an annotation of their workload names.
+    RestartOnConfiguration = false, Alpha;
     /// DaemonSet ignores Pods on nodes that became ineligible in maxUnavailable.
     DaemonSetPruneIneligibleNodes = false, Alpha;
     /// The kinds of group `rollouts.kruise.io`, their controllers and webhooks. The other gates of Rollouts do nothing

@@ -26,6 +26,7 @@
 //!   submitted      the object of a review: its defaults, and as it is stored
 //!   required       what schemas require and authors leave out
 //!   metadata       patches of finalizers and labels       recreate  ContainerRecreateRequests of controllers
+//!   restart_on     ConfigMaps and Secrets whose changes restart Pods
 //!   ordinal        names that end with a number           ordinals  which numbers the Pods of a StatefulSet have
 //! ```
 //!
@@ -83,6 +84,7 @@ pub(crate) mod recipe;
 pub mod recreate;
 mod required;
 pub mod resolved;
+pub mod restart_on;
 pub mod revision;
 pub mod rollout_batch;
 pub mod snapshot;

@@ -19,6 +19,7 @@ use serde_json::Value;
 
 use super::counting::is_on_delete;
 use super::scale_in_order::ScaleInOrder;
+use crate::workload::restart_on;
 use crate::workload::submitted;
 use crate::workload::trials::{self, Trials};
 use crate::workload::validation::{self, Rules, is_same_selector, validate_numbers, validate_selector};
@@ -109,6 +110,7 @@ impl Rules<CloneSet> for Context<'_> {
         strategy::validate(new, &mut errors);
         validate_names_to_delete(new, old, self, &mut errors);
         validate_scale_in_order(new, &mut errors);
+        restart_on::validate(&new.stored.metadata, &mut errors);
         if let Some(old) = old {
             validate_update(new, old, self, &mut errors);
         }
@@ -116,7 +118,9 @@ impl Rules<CloneSet> for Context<'_> {
     }
 
     fn warnings(&self, new: &Submitted, old: Option<&Submitted>) -> Vec<String> {
-        long_name_warning(new, old, self.gates).into_iter().collect()
+        let in_place = new.policy() != PodUpdatePolicy::ReCreate;
+        let idle = restart_on::idle(&new.sent, in_place, self.gates);
+        long_name_warning(new, old, self.gates).into_iter().chain(idle).collect()
     }
 }
 

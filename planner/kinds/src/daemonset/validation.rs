@@ -1,8 +1,9 @@
 //! What a DaemonSet may say (docs/behaviour/daemonset.md#validation). Both versions obey the same rules under the same
 //! paths.
 
-use api::kinds::daemonset::DaemonSet;
+use api::kinds::daemonset::{DaemonSet, RollingUpdateType};
 
+use crate::workload::restart_on;
 use crate::workload::submitted;
 use crate::workload::trials::{self, Trials};
 pub use crate::workload::validation::Context;
@@ -52,6 +53,7 @@ impl Rules<DaemonSet> for Context<'_> {
         ];
         validate_numbers(numbers, &mut errors);
         strategy::validate(new, &mut errors);
+        restart_on::validate(&new.stored.metadata, &mut errors);
         if spec.lifecycle.in_place_update.is_some() {
             let path = FieldPath::new("spec.lifecycle.inPlaceUpdate");
             errors.push(FieldError::forbidden(path, "inPlaceUpdate hook has not supported yet"));
@@ -63,6 +65,12 @@ impl Rules<DaemonSet> for Context<'_> {
             errors.push(FieldError::forbidden(FieldPath::new("spec"), message));
         }
         errors
+    }
+
+    fn warnings(&self, new: &Submitted, _old: Option<&Submitted>) -> Vec<String> {
+        let kind = &new.stored.spec.update_strategy.rolling_update.rolling_update_type;
+        let in_place = *kind == Some(RollingUpdateType::InPlaceIfPossible);
+        restart_on::idle(&new.sent, in_place, self.gates).into_iter().collect()
     }
 }
 

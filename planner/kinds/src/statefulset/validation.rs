@@ -11,6 +11,7 @@ use api::kinds::shared::PodUpdatePolicy;
 use api::kinds::statefulset::StatefulSet;
 
 use crate::workload::new_pod::unmade_volumes;
+use crate::workload::restart_on;
 use crate::workload::storage_class::StorageClasses;
 use crate::workload::submitted;
 use crate::workload::validation::{
@@ -70,6 +71,7 @@ impl Rules<StatefulSet> for Context<'_> {
             ("spec.ordinals.start", spec.ordinals.start),
         ];
         validate_numbers(numbers, &mut errors);
+        restart_on::validate(&new.stored.metadata, &mut errors);
         validate_selector(&new.sent, &spec.selector, "statefulset", &mut errors);
         let context = validation::Context { gates: self.gates, allow_privileged: self.allow_privileged };
         validate_pod_template(new, &spec.selector, ("StatefulSet", Depth::Shallow), &context, &mut errors);
@@ -92,7 +94,8 @@ impl Rules<StatefulSet> for Context<'_> {
                  Pods can't be created unless something adds it to them"
             )
         });
-        warning.into_iter().collect()
+        let in_place = new.policy() != PodUpdatePolicy::ReCreate;
+        warning.into_iter().chain(restart_on::idle(&new.sent, in_place, self.gates)).collect()
     }
 }
 

@@ -50,6 +50,11 @@ pub(super) fn sources(container: &Value) -> impl Iterator<Item = Source<'_>> {
     })
 }
 
+/// Whether a variable of a template's container shows this annotation.
+pub fn shows_annotation(container: &Value, key: &str) -> bool {
+    sources(container).any(|source| source == Source::Annotation(key))
+}
+
 /// The variables of a container that show labels or annotations.
 pub fn names(container: &Container) -> impl Iterator<Item = &str> {
     let shows = |variable: &&Variable| Source::of(variable).is_some();

@@ -452,3 +452,26 @@ fn labels_and_finalizers_of_an_unreadable_clone_set_can_be_changed_and_nothing_e
         }
     }
 }
+
+#[test]
+fn what_pods_restart_on_is_checked() {
+    let reviewed = |version: &str, names: &str, gates: &str| {
+        let mut object: Value = serde_json::from_str(&object(version, &json!({}))).unwrap();
+        object["metadata"]["annotations"] = json!({"kutter.io/restart-on": names});
+        let gates = FeatureGates::parse(gates, "").unwrap();
+        let context = Context { gates: &gates, allow_privileged: true, pod: &|_| NamedPod::Missing };
+        review(&object.to_string(), None, &context)
+    };
+    for (version, _) in VERSIONS {
+        let verdict = reviewed(version, "configmap/web,secret/web", "RestartOnConfiguration=true");
+        assert!(matches!(verdict, Verdict::Allow { warnings, .. } if warnings.is_empty()), "it recreates");
+        let Verdict::Allow { warnings, .. } = reviewed(version, "configmap/web", "") else {
+            panic!("refused")
+        };
+        assert!(warnings[0].contains("feature gate RestartOnConfiguration is off"), "{warnings:?}");
+        let verdict = reviewed(version, "web", "");
+        let expected =
+            "metadata.annotations[kutter.io/restart-on]: Invalid value: \"web\": \"web\" is not of the form";
+        assert!(verdict.denial().unwrap().message.contains(expected), "{verdict:?}");
+    }
+}

@@ -136,3 +136,31 @@ fn what_the_api_server_refuses_has_the_code_of_other_refusals() {
     let (created, updated) = (trials(&of("a"), None), trials(&of("b"), Some(&of("a"))));
     assert_eq!((created.code, created.list.len(), updated.code, updated.list.len()), (500, 1, 422, 1));
 }
+
+#[test]
+fn what_pods_restart_on_is_checked() {
+    let gates = FeatureGates::parse("RestartOnConfiguration=true", "").unwrap();
+    let reviewed = |names: &str, kind: &str| {
+        let metadata = json!({"name": "web", "annotations": {"kutter.io/restart-on": names}});
+        let template = json!({"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "main", "image": "nginx:1"}]}});
+        let strategy = json!({"rollingUpdate": {"rollingUpdateType": kind}});
+        let spec = json!({"selector": {"matchLabels": {"app": "web"}}, "template": template, "updateStrategy": strategy});
+        let object =
+            json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": KIND, "metadata": metadata, "spec": spec});
+        let text = object.to_string();
+        let patch = super::super::defaulting::default(&text, None, "v1beta1").unwrap();
+        let text = values::json_patch::apply(&text, &patch).unwrap();
+        review(&text, None, &Context { gates: &gates, allow_privileged: true })
+    };
+    let warnings = |kind: &str| match reviewed("secret/web", kind) {
+        Verdict::Allow { warnings, .. } => warnings,
+        refused => panic!("{refused:?}"),
+    };
+    assert!(warnings("Standard").is_empty());
+    assert!(warnings("InPlaceIfPossible")[0].contains("restarts no container"));
+    let verdict = reviewed("daemon/web", "Standard");
+    assert!(
+        verdict.denial().unwrap().message.contains("metadata.annotations[kutter.io/restart-on]"),
+        "{verdict:?}"
+    );
+}

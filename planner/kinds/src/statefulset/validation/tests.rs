@@ -331,3 +331,17 @@ fn two_claim_templates_of_one_name_are_refused() {
     assert_eq!(message.unwrap(), "spec.volumeClaimTemplates[1].metadata.name: Duplicate value: \"data\"");
     assert_eq!(created(json!({"volumeClaimTemplates": [claim]})), None);
 }
+
+#[test]
+fn what_pods_restart_on_is_checked() {
+    let mut set = object(json!({}));
+    for (names, refused) in [("configmap/web", false), ("configmap/", true)] {
+        set["metadata"]["annotations"] = json!({"kutter.io/restart-on": names});
+        let message = reviewed(&set, None, "", &StorageClasses::default()).unwrap_or_default();
+        assert_eq!(
+            message.contains("metadata.annotations[kutter.io/restart-on]: Invalid value"),
+            refused,
+            "{message}"
+        );
+    }
+}
