@@ -30,6 +30,7 @@ mod podprobemarker;
 pub mod podunavailablebudget;
 mod probes;
 pub mod resourcedistribution;
+mod restart_on;
 mod rollouts;
 pub mod sidecar_terminator;
 pub mod sidecarset;
@@ -314,6 +315,9 @@ fn start(context: &Context) -> JoinSet<()> {
     }
     if context.settings.gates.enabled(Feature::ResourceDistributionGate) {
         tasks.spawn(resourcedistribution::run(context.clone()));
+    }
+    if context.settings.gates.enabled(Feature::RestartOnConfiguration) {
+        tasks.spawn(restart_on::run(context.clone()));
     }
     let with_rollouts = context.settings.gates.enabled(Feature::Rollouts);
     tasks.spawn(storage_version::run(context.client.clone(), with_rollouts));

@@ -23,6 +23,11 @@ pub(crate) trait Readable: Kept + Sized {
     /// The text is no such object.
     fn read(json: &str) -> Result<Self, serde_json::Error>;
 
+    /// Whether it is kept: what is not, is as good as gone.
+    fn is_kept(&self) -> bool {
+        true
+    }
+
     /// Whether nothing holds an object any more that is being deleted: an answer to a write shows it as it was at last.
     fn is_gone(&self) -> bool {
         false
@@ -129,7 +134,7 @@ impl<T: Readable> Sink for Store<T> {
     }
 
     fn see(&self, object: WatchedObject) {
-        self.sifted(|object| readable(object, T::read)).see(object);
+        self.sifted(|object| readable(object, T::read).filter(T::is_kept)).see(object);
     }
 
     fn gone(&self, object: &WatchedObject) {
