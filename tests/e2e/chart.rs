@@ -269,6 +269,22 @@ fn only_the_gate_of_resource_distributions_brings_rights_on_all_secrets() {
     }
 }
 
+/// docs/behaviour/in-place-update.md#configuration-that-changes
+#[test]
+fn only_the_gate_of_configuration_brings_rights_to_watch_secrets_and_config_maps() {
+    for (gates, expected) in [("", 0), ("RestartOnConfiguration=true", 1)] {
+        let objects = render(&[&format!("featureGates={gates}")]);
+        let rules =
+            of_kind(&objects, "ClusterRole").into_iter().flat_map(|role| role["rules"].as_array().unwrap());
+        let both = rules.filter(|rule| {
+            holds(&rule["resources"], "secrets")
+                && holds(&rule["resources"], "configmaps")
+                && rule["verbs"] == json!(["get", "list", "watch"])
+        });
+        assert_eq!(both.count(), expected, "{gates}");
+    }
+}
+
 /// docs/installation.md#rollouts
 #[test]
 fn only_the_gate_of_rollouts_brings_their_definitions_registrations_and_rights() {
