@@ -10,12 +10,14 @@ use api::kinds::shared::ConditionStatus;
 use api::meta::LabelSelector;
 use cluster::list::list_all;
 use cluster::resource::{CLAIMS, PODS, REVISIONS, Resource, STORAGE_CLASSES};
+use cluster::resource::{CLAIMS, CONFIG_MAPS, NODES, PODS, REVISIONS, Resource, SECRETS, STORAGE_CLASSES};
 use kinds::workload::children::Claim;
 use kinds::workload::conditions::Condition;
 use kinds::workload::explanation::{BLOCKED, Explanation};
 use kinds::workload::failures::Failures;
 use kinds::workload::kind::{Workload, WorkloadStatus};
 use kinds::workload::plan::Plan;
+use kinds::workload::restart_on::{self, SourceKind};
 use kinds::workload::revision::StoredRevision;
 use kinds::workload::snapshot::{Environment, Snapshot};
 use kinds::workload::status::selector_text;
@@ -33,7 +35,9 @@ use super::{Shown, Site, labelled};
 /// Explains the workload of kind `W` that is meant.
 pub(super) async fn of_workload<W: Workload>(site: &Site<'_>, gates: &FeatureGates) -> anyhow::Result<Shown> {
     let found = Found::<W>::gather(site, gates).await?;
-    let report = Report::new(&found.workload, found.plan(gates));
+    let mut plan = found.plan(gates);
+    plan.explanation.limits.extend(found.missing_configuration(site).await);
+    let report = Report::new(&found.workload, plan);
     let json = format!("{:#}", report.json());
     Ok(site.shown(report.state == State::Complete, || report.text(), json))
 }
@@ -118,6 +122,23 @@ impl<W: Workload> Found<W> {
         })
         .await?;
         Ok(())
+    }
+
+    /// The ConfigMaps and Secrets that its Pods are to restart on, and that are not there.
+    async fn missing_configuration(&self, site: &Site<'_>) -> Option<String> {
+        let sources = restart_on::sources(self.workload.metadata());
+        let mut missing = Vec::new();
+        for source in &sources {
+            let resource = match source.kind {
+                SourceKind::ConfigMap => CONFIG_MAPS,
+                SourceKind::Secret => SECRETS,
+            };
+            // What its reader may not read is passed over.
+            if let Ok(None) = site.read(&resource.namespaced(site.namespace).name(&source.name)).await {
+                missing.push(source);
+            }
+        }
+        restart_on::missing(&missing)
     }
 
     fn plan(&self, gates: &FeatureGates) -> Plan<W::Status> {
