@@ -173,6 +173,7 @@ pub const SCALE_IN_ORDER: &str = "kutter.io/scale-in-order";
 
 /// On a CloneSet: `true` lets the claims of its Pods grow as its claim templates say. Not known to OpenKruise.
 pub const GROW_CLAIMS: &str = "kutter.io/grow-claims";
+
 /// On a CloneSet, StatefulSet or DaemonSet: `configmap/NAME[,secret/NAME...]`, what its Pods restart on. Not known to
 /// OpenKruise.
 pub const RESTART_ON: &str = "kutter.io/restart-on";
