@@ -124,16 +124,12 @@ pub(crate) async fn decide(
         Endpoint::ValidateEphemeralJob => check(|it| {
             ephemeraljob::validation::review(it.object, it.old, it.admission.flags.allow_privileged)
         }),
-        Endpoint::ValidateImageListPullJob => check(|it| {
-            pull_when::refusal(it.object, it.old)
-                .or_else(|| it.early_answer(&IMAGE_GATES))
-                .unwrap_or_else(|| imagelistpulljob::validation::review(it.object))
-        }),
-        Endpoint::ValidateImagePullJob => check(|it| {
-            pull_when::refusal(it.object, it.old)
-                .or_else(|| it.early_answer(&IMAGE_GATES))
-                .unwrap_or_else(|| imagepulljob::validation::review(it.object, it.old))
-        }),
+        Endpoint::ValidateImageListPullJob => {
+            check(|it| pull_job(it, || imagelistpulljob::validation::review(it.object)))
+        }
+        Endpoint::ValidateImagePullJob => {
+            check(|it| pull_job(it, || imagepulljob::validation::review(it.object, it.old)))
+        }
         Endpoint::ValidateNodeImage => check(|it| {
             it.early_answer(&[Feature::KruiseDaemon])
                 .unwrap_or_else(|| nodeimage::validation::review(it.object))
@@ -154,4 +150,10 @@ pub(crate) async fn decide(
         }
         Endpoint::ValidateWorkloadSpread => ask(|it| Box::pin(workloadspread::validate(it))).await,
     }
+}
+
+/// Jobs that pull images: an annotation that changes alone is reviewed too.
+fn pull_job(write: &Write<'_>, review: impl FnOnce() -> Verdict) -> Verdict {
+    let refused = pull_when::refusal(write.object, write.old);
+    refused.or_else(|| write.early_answer(&IMAGE_GATES)).unwrap_or_else(review)
 }
