@@ -50,7 +50,7 @@ impl Site {
         changes.try_recv().ok().and_then(|change| self.controller.of_workload(KINDS[0], &change))
     }
 
-    fn data(&self, path: &str, data: Value) {
+    fn data(&self, path: &str, data: &Value) {
         self.server.put(path, json!({"metadata": {"uid": "s"}, "data": data}));
     }
 
@@ -81,8 +81,8 @@ fn object(name: &str) -> WatchedObject {
 #[tokio::test]
 async fn a_change_is_written_once_and_goes_into_the_template() {
     let site = Site::open("configmap/web,secret/tls");
-    site.data(MAP, json!({"a": "1"}));
-    site.data(SECRET, json!({"b": "2"}));
+    site.data(MAP, &json!({"a": "1"}));
+    site.data(SECRET, &json!({"b": "2"}));
     for _ in 0..2 {
         site.reconcile().await;
         assert_eq!(site.writes(), 1);
@@ -91,7 +91,7 @@ async fn a_change_is_written_once_and_goes_into_the_template() {
     assert!(first.is_string() && shown.is_null(), "the Pods begin with what there is");
     for (path, data) in [(MAP, json!({"a": "3"})), (SECRET, json!({"b": "4"}))] {
         let (before, writes) = (site.hashes().0, site.writes());
-        site.data(path, data);
+        site.data(path, &data);
         site.reconcile().await;
         let (applied, shown) = site.hashes();
         assert_eq!((&applied, site.writes()), (&shown, writes + 1));
@@ -103,14 +103,14 @@ async fn a_change_is_written_once_and_goes_into_the_template() {
 #[tokio::test]
 async fn an_object_that_is_missing_leaves_everything_as_it_is_and_is_told() {
     let mut site = Site::open("configmap/web,secret/tls");
-    site.data(MAP, json!({"a": "1"}));
+    site.data(MAP, &json!({"a": "1"}));
     site.reconcile().await;
     assert_eq!((site.writes(), site.hashes()), (0, (Value::Null, Value::Null)));
     let event = site.reported.try_recv().unwrap().event;
     assert_eq!((event.reason, event.warning), ("ConfigurationNotFound", true));
     assert!(event.message.contains("secret/tls not found") && !event.message.contains("configmap/web"));
 
-    site.data(SECRET, json!({}));
+    site.data(SECRET, &json!({}));
     site.reconcile().await;
     let kept = site.hashes();
     site.server.remove(MAP);
@@ -121,7 +121,7 @@ async fn an_object_that_is_missing_leaves_everything_as_it_is_and_is_told() {
 #[tokio::test]
 async fn a_conflict_is_looked_at_again() {
     let site = Site::open("configmap/web");
-    site.data(MAP, json!({"a": "1"}));
+    site.data(MAP, &json!({"a": "1"}));
     let answering = site.server.clone();
     let (client, _) = double::api_server(move |request| match request.method {
         "PATCH" => double::conflict("Conflict"),
