@@ -7,6 +7,7 @@ pub mod gates;
 mod hooks;
 mod inplace;
 mod order;
+mod restart_on;
 mod revisions;
 mod rollout;
 mod scale;

@@ -15,7 +15,7 @@ use tokio::sync::OnceCell;
 pub const NAMESPACE: &str = "kruise-system";
 /// The gates that most tests run with.
 pub const GATES: &str = "ResourcesDeletionProtection=true,DeletionProtectionForCRDCascadingGate=true,\
-     ResourceDistributionGate=true,ImagePullJobGate=true";
+     ResourceDistributionGate=true,ImagePullJobGate=true,RestartOnConfiguration=true";
 
 const READY: Duration = Duration::from_secs(120);
 

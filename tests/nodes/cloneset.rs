@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
 use crate::chronicle::Chronicle;
-use crate::docs;
+use crate::docs::{self, Reader};
 use crate::site::Site;
 
 const TIMEOUT: Duration = Duration::from_secs(120);
@@ -33,6 +33,42 @@ async fn updates_in_place_keep_their_order_and_hooks_hold_pods() {
     let Some(site) = Site::installed().await else { return };
     let namespace = site.server().namespace("inplace").await;
     docs::in_place_update(site.server(), &namespace).await;
+}
+
+/// Scenario 38 of docs/behaviour/in-place-update.md#acceptance-scenarios, as its page tells it: one container restarts where
+/// it is, and reads what its ConfigMap contains now.
+#[tokio::test]
+async fn a_container_follows_its_config_map() {
+    let Some(site) = Site::installed().await else { return };
+    let namespace = site.server().namespace("configuration").await;
+    let pods = async || {
+        let list = site.core(&namespace, "pods?labelSelector=app=greeter").await;
+        let mut pods = list["items"].as_array().unwrap().clone();
+        pods.sort_by_key(|pod| text(pod, "/metadata/name").to_owned());
+        pods
+    };
+    let chronicle = Chronicle::begin(&site.server().client(), &namespace).await;
+    let mut page = Reader::open(site.server(), &namespace, "configuration.md").await;
+    page.read("A container that follows its ConfigMap").await;
+    page.end();
+    let after = pods().await;
+    assert_eq!(after.len(), 2);
+    for pod in &after {
+        let name = text(pod, "/metadata/name");
+        let lives = chronicle.course(name, |pod| text(pod, "/metadata/uid").to_owned()).await;
+        assert_eq!(lives, [text(pod, "/metadata/uid")], "the Pods stay");
+        let restarts = |container: &str| {
+            let statuses = pod["status"]["containerStatuses"].as_array().unwrap().iter();
+            let mut found = statuses.filter(|status| status["name"] == container);
+            found.next().unwrap()["restartCount"].clone()
+        };
+        assert_eq!((restarts("main"), restarts("proxy")), (json!(1), json!(0)), "{pod:#}");
+        for (previous, says) in [(true, "says hello"), (false, "says good morning")] {
+            let log = site.log(&namespace, name, "main", previous).await;
+            assert!(log.contains(says), "{log}");
+        }
+    }
+    site.kubectl(&format!("delete cloneset greeter -n {namespace}")).await.success();
 }
 
 /// A CloneSet named `web`.

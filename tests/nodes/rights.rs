@@ -191,6 +191,22 @@ async fn roll_a_clone_set(site: &Site, namespace: &str) {
     counted(site, namespace, "rolled", "replicas", 3).await;
 }
 
+/// A CloneSet that restarts on a ConfigMap and a Secret, which it takes in.
+async fn restart_on(site: &Site, namespace: &str) {
+    let client = site.server().client();
+    for kind in ["ConfigMap", "Secret"] {
+        let metadata = json!({"name": "settings", "namespace": namespace});
+        let object = json!({"apiVersion": "v1", "kind": kind, "metadata": metadata, "data": {"a": "Yg=="}});
+        objects::create(&client, object).await.unwrap();
+    }
+    let mut set = clone_set(namespace, "restarting", json!({"replicas": 0}));
+    set["metadata"]["annotations"] = json!({"kutter.io/restart-on": "configmap/settings,secret/settings"});
+    objects::create(&client, set).await.unwrap();
+    let applied =
+        "wait cloneset/restarting --for=jsonpath={.metadata.annotations.kutter\\.io/configuration-applied}";
+    kubectl(site, namespace, &format!("{applied} --timeout=4m"), &Value::Null).await;
+}
+
 /// Tasks that no agent has answered for long, and a list of images that is pulled with a Secret.
 async fn pull(site: &Site, namespace: &str) {
     let client = site.server().client();
@@ -512,6 +528,7 @@ async fn every_right_of_the_chart_is_used_and_none_is_missing() {
     divide(&site, &sets).await;
     protect(&site, &sets).await;
     pull(&site, &sets).await;
+    restart_on(&site, &sets).await;
     kubectl(&site, &sets, "delete clonesets --all", &Value::Null).await;
     // Counted are Pods, and where there are none, claims.
     let empty = site.server().namespace("empty").await;

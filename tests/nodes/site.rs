@@ -27,7 +27,7 @@ pub const VALUES: [&str; 7] = [
     "--set=manager.image.tag=test",
     // The API server learns late on a busy machine that a replica ends.
     "--set=manager.drainSeconds=20",
-    "--set=featureGates=ResourcesDeletionProtection=true\\,SidecarTerminator=true\\,PreDownloadImageForInPlaceUpdate=true\\,InPlaceWorkloadVerticalScaling=true\\,StatefulSetAutoResizePVCGate=true",
+    "--set=featureGates=ResourcesDeletionProtection=true\\,SidecarTerminator=true\\,PreDownloadImageForInPlaceUpdate=true\\,InPlaceWorkloadVerticalScaling=true\\,StatefulSetAutoResizePVCGate=true\\,RestartOnConfiguration=true",
     "--wait",
     "--timeout=4m",
     "--namespace=default",
