@@ -6,7 +6,7 @@ use kube::Client;
 use serde_json::{Value, json};
 
 use super::{Fleet, asked, in_place, restarts, uids};
-use crate::support::{Shop, Stored, annotation};
+use crate::support::{Shop, Stored};
 
 const RESTART_ON: &str = "kutter.io/restart-on";
 const APPLIED: &str = "kutter.io/configuration-applied";
@@ -20,11 +20,16 @@ async fn create(client: &Client, kind: &str, namespace: &str, data: Value) -> St
     Stored::create(client, named(kind, namespace, data)).await
 }
 
+/// An annotation; empty where there is none.
+fn note<'v>(object: &'v Value, key: &str) -> &'v str {
+    object["metadata"]["annotations"][key].as_str().unwrap_or_default()
+}
+
 /// The hash that a workload took in last, once that is another one than `before`.
 async fn applied(set: &Stored, before: &str) -> String {
     wait_for("the configuration to be taken in", async || {
         let now = set.get().await.1;
-        let applied = annotation(&now, APPLIED);
+        let applied = note(&now, APPLIED);
         if applied.is_empty() || applied == before {
             Err(now["metadata"].clone())
         } else {
@@ -36,7 +41,7 @@ async fn applied(set: &Stored, before: &str) -> String {
 
 /// The hash that the template of a workload shows.
 fn shown(set: &Value) -> &str {
-    annotation(&set["spec"]["template"], HASH)
+    note(&set["spec"]["template"], HASH)
 }
 
 /// Scenarios 38, 39 and 41.
@@ -83,7 +88,7 @@ async fn a_change_is_a_revision_that_can_be_undone_and_what_is_missing_changes_n
     );
     for pod in &before {
         let name = pod["metadata"]["name"].as_str().unwrap();
-        let hashes = chronicle.course(name, |pod| annotation(pod, HASH).to_owned()).await;
+        let hashes = chronicle.course(name, |pod| note(pod, HASH).to_owned()).await;
         assert_eq!(hashes, ["", &second, "", &third]);
     }
 }
