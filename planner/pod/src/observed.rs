@@ -509,12 +509,22 @@ impl ObservedPod {
         observed == 0 || observed >= self.metadata.generation
     }
 
-    /// The container of this name in `spec.containers`.
-    pub fn container(&self, name: &str) -> Option<&Container> {
-        self.spec.containers.iter().find(|container| &*container.name == name)
+    /// The init containers that run beside the containers.
+    pub fn native_sidecars(&self) -> impl Iterator<Item = &Container> {
+        self.spec.init_containers.iter().filter(|container| container.is_native_sidecar())
     }
 
-    /// The container in `spec.containers` of this status has ended and does not run again.
+    /// What runs side by side: `spec.containers` and native sidecars.
+    pub fn running_containers(&self) -> impl Iterator<Item = &Container> {
+        self.spec.containers.iter().chain(self.native_sidecars())
+    }
+
+    /// The container or native sidecar of this name; both have their names from one set.
+    pub fn container(&self, name: &str) -> Option<&Container> {
+        self.running_containers().find(|container| &*container.name == name)
+    }
+
+    /// The container of this status has ended and does not run again.
     pub fn has_ended_for_good(&self, status: &ContainerStatus) -> bool {
         status.state.terminated.as_ref().zip(self.container(&status.name)).is_some_and(|(end, container)| {
             let Container { restart_policy, restart_policy_rules, .. } = container;
@@ -522,9 +532,10 @@ impl ObservedPod {
         })
     }
 
-    /// The status of the container of this name.
+    /// The status of the container or native sidecar of this name.
     pub fn container_status(&self, name: &str) -> Option<&ContainerStatus> {
-        self.status.container_statuses.iter().find(|status| &*status.name == name)
+        let PodStatus { container_statuses, init_container_statuses, .. } = &self.status;
+        container_statuses.iter().chain(init_container_statuses).find(|status| &*status.name == name)
     }
 }
 

@@ -57,7 +57,7 @@ pub struct PodWrite {
     pub removed_finalizers: Vec<String>,
     /// Owners to add and to remove.
     pub owners: Vec<OwnerChange>,
-    /// Changes of `spec.containers`.
+    /// Changes of containers and native sidecars.
     pub containers: Vec<ContainerWrite>,
     /// Conditions to set; each replaces the one of its type.
     pub conditions: Vec<PodCondition>,
@@ -67,7 +67,7 @@ pub struct PodWrite {
     pub phase: Option<String>,
 }
 
-/// What changes in one container of `spec.containers`.
+/// What changes in one container or native sidecar.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ContainerWrite {
     /// The container's name.
@@ -116,10 +116,15 @@ impl PodWrite {
     /// The strategic merge patch, which holds for this state of `pod` only.
     pub fn to_json(&self, pod: &ObservedPod) -> String {
         let (spec, status) = (&pod.spec, &pod.status);
-        let containers = in_order(&self.containers, |change| {
-            spec.containers.iter().position(|container| *container.name == *change.name)
-        });
-        let conditions = in_order(&self.conditions, |condition| {
+        let (sidecars, containers): (Vec<_>, Vec<_>) = self
+            .containers
+            .iter()
+            .partition(|change| position(&spec.init_containers, &change.name).is_some());
+        let patches = |changes, present: &[Container]| {
+            let ordered = in_order(changes, |change: &ContainerWrite| position(present, &change.name));
+            ordered.into_iter().map(ContainerPatch::from).collect()
+        };
+        let conditions = in_order(self.conditions.iter().collect(), |condition| {
             status.conditions.iter().position(|known| known.kind == condition.kind)
         });
         let patch = Patch {
@@ -132,8 +137,10 @@ impl PodWrite {
                 removed_finalizers: &self.removed_finalizers,
                 owner_references: self.owners.iter().map(OwnerPatch::from).collect(),
             },
-            spec: (!containers.is_empty())
-                .then(|| Spec { containers: containers.into_iter().map(ContainerPatch::from).collect() }),
+            spec: (!self.containers.is_empty()).then(|| Spec {
+                init_containers: patches(sidecars, &spec.init_containers),
+                containers: patches(containers, &spec.containers),
+            }),
             status: (!conditions.is_empty() || self.phase.is_some()).then(|| Status {
                 phase: self.phase.as_deref(),
                 conditions: conditions.into_iter().map(|condition| self.condition_patch(condition)).collect(),
@@ -181,10 +188,12 @@ impl PodWrite {
         }
         for ContainerWrite { name, image, .. } in &self.containers {
             let Some(image) = image else { continue };
-            let position = pod.spec.containers.iter().position(|container| *container.name == **name)?;
-            let path = || Pointer::root().key("spec").key("containers").index(position);
+            let place = |list, present| position(present, name).map(|index| (list, index));
+            let (list, index) = place("containers", &pod.spec.containers)
+                .or_else(|| place("initContainers", &pod.spec.init_containers))?;
+            let path = || Pointer::root().key("spec").key(list).index(index);
             tests.test(path().key("name"), string(name));
-            tests.test(path().key("image"), string(&pod.spec.containers.get(position)?.image));
+            tests.test(path().key("image"), string(&pod.container(name)?.image));
             changes.replace(path().key("image"), string(image));
         }
         if tests.is_empty() {
@@ -200,12 +209,17 @@ impl PodWrite {
         if self.containers.is_empty() {
             return true;
         }
-        let names = || pod.spec.containers.iter().map(|container| &*container.name);
-        let present: Vec<_> = names().map(|name| json!({"name": name})).collect();
-        let target = json!({"spec": {"containers": present}}).to_string();
-        let merged = strategic_merge::merge(&target, &self.to_json(pod), &table::POD);
+        let names = |containers: &[Container]| -> Vec<_> {
+            containers.iter().map(|container| json!({"name": container.name})).collect()
+        };
+        let places = |pod: &ObservedPod| {
+            json!({"spec": {"containers": names(&pod.spec.containers),
+            "initContainers": names(&pod.spec.init_containers)}})
+        };
+        let present = places(pod);
+        let merged = strategic_merge::merge(&present.to_string(), &self.to_json(pod), &table::POD);
         let after = merged.ok().and_then(|merged| ObservedPod::read(&merged).ok());
-        after.is_some_and(|after| after.spec.containers.iter().map(|container| &*container.name).eq(names()))
+        after.is_some_and(|after| places(&after) == present)
     }
 
     /// Leaves out the labels and annotations that the Pod has, and those to remove that it has not.
@@ -248,10 +262,12 @@ impl PodWrite {
             };
         }
         for change in &self.containers {
-            let named = |container: &&mut Container| *container.name == *change.name;
-            let Some(container) = pod.spec.containers.iter_mut().find(named) else {
-                continue;
-            };
+            let ObservedPod { spec, .. } = &mut *pod;
+            // Only the list that changes is copied.
+            let index = position(&spec.init_containers, &change.name);
+            let list = if index.is_some() { &mut spec.init_containers } else { &mut spec.containers };
+            let index = index.or_else(|| position(list, &change.name));
+            let Some(container) = index.and_then(|index| list.get_mut(index)) else { continue };
             if let Some(image) = &change.image {
                 container.image = image.as_str().into();
             }
@@ -274,10 +290,13 @@ impl PodWrite {
 }
 
 /// Elements that the Pod has come first, in its order; new ones keep theirs.
-fn in_order<T>(changes: &[T], position: impl Fn(&T) -> Option<usize>) -> Vec<&T> {
-    let mut ordered: Vec<&T> = changes.iter().collect();
-    ordered.sort_by_key(|change| position(change).unwrap_or(usize::MAX));
-    ordered
+fn in_order<T>(mut changes: Vec<&T>, position: impl Fn(&T) -> Option<usize>) -> Vec<&T> {
+    changes.sort_by_key(|change| position(change).unwrap_or(usize::MAX));
+    changes
+}
+
+fn position(containers: &[Container], name: &str) -> Option<usize> {
+    containers.iter().position(|container| *container.name == *name)
 }
 
 fn merged(pairs: &Pairs, changes: &BTreeMap<String, Option<String>>) -> Pairs {
@@ -338,7 +357,11 @@ impl<'a> From<&'a OwnerChange> for OwnerPatch<'a> {
 }
 
 #[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
 struct Spec<'a> {
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    init_containers: Vec<ContainerPatch<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     containers: Vec<ContainerPatch<'a>>,
 }
 

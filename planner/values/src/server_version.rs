@@ -9,6 +9,8 @@ impl ServerVersion {
     pub const OLDEST: Self = Self([1, 29, 0]);
     /// The oldest on which agents run: there policies hold them to their nodes.
     pub const OLDEST_OF_AGENTS: Self = Self([1, 30, 0]);
+    /// One that can do everything.
+    pub const NEWEST: Self = Self([u32::MAX; 3]);
 
     /// Reads `gitVersion`, such as `v1.32.1-eks-2d5f260`: the digits that begin each of its first three
     /// parts. A text that is no version is older than every version.
@@ -42,6 +44,16 @@ impl ServerVersion {
     pub fn has_resize(self) -> bool {
         self >= Self([1, 32, 0])
     }
+
+    /// Kubelets of this version restart a native sidecar whose image changes.
+    pub fn restarts_native_sidecars(self) -> bool {
+        self >= Self([1, 32, 0])
+    }
+
+    /// Requests and limits of native sidecars are changed through `pods/resize` too.
+    pub fn resizes_native_sidecars(self) -> bool {
+        self >= Self([1, 33, 0])
+    }
 }
 
 #[cfg(test)]
@@ -64,6 +76,21 @@ mod tests {
         ] {
             assert_eq!(ServerVersion::parse(text).has_resize(), expected, "{text}");
         }
+    }
+
+    #[test]
+    fn native_sidecars_are_restarted_before_they_are_resized() {
+        for (text, restarted, resized) in [
+            ("v1.31.14", false, false),
+            ("v1.32.0", true, false),
+            ("v1.33.0", true, true),
+            ("unknown", false, false),
+        ] {
+            let version = ServerVersion::parse(text);
+            let can = (version.restarts_native_sidecars(), version.resizes_native_sidecars());
+            assert_eq!(can, (restarted, resized), "{text}");
+        }
+        assert!(ServerVersion::NEWEST.resizes_native_sidecars());
     }
 
     #[test]

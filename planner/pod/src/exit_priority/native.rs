@@ -39,7 +39,7 @@ pub(super) fn impossible(spec: &RawObject<'_>, request: &Request) -> Option<Stri
     let gates = value(spec, "readinessGates");
     if gates.as_array().into_iter().flatten().any(|gate| gate["conditionType"] == IN_PLACE_UPDATE_READY) {
         return Some(format!(
-            "the Pod has the readiness gate {IN_PLACE_UPDATE_READY}: updates in place change spec.containers only"
+            "the Pod has the readiness gate {IN_PLACE_UPDATE_READY}: variables of native sidecars do not change in place"
         ));
     }
     let containers = value(spec, "containers");

@@ -149,7 +149,7 @@ fn what_can_not_be_enforced_is_reported() {
     assert_eq!(
         reported(&Settings::default(), in_place),
         because(
-            "the Pod has the readiness gate InPlaceUpdateReady: updates in place change spec.containers only"
+            "the Pod has the readiness gate InPlaceUpdateReady: variables of native sidecars do not change in place"
         )
     );
     let short = pod(r#"{"envoy":1}"#, |pod| pod["spec"]["terminationGracePeriodSeconds"] = json!(4));
@@ -385,7 +385,7 @@ fn a_mode_that_is_not_possible_is_refused_where_the_pod_chose_it() {
         (as_listed, r#"container "envoy" would start before "main", which their launch priorities forbid"#),
         (
             gate,
-            "the Pod has the readiness gate InPlaceUpdateReady: updates in place change spec.containers only",
+            "the Pod has the readiness gate InPlaceUpdateReady: variables of native sidecars do not change in place",
         ),
         (launch, r#"container "envoy" would start before "log-agent", which their launch priorities forbid"#),
     ] {

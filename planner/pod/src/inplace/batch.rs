@@ -65,7 +65,7 @@ pub(super) fn apply(
             requests: differing(&container.resources.requests, &resources.requests),
         };
         if !(changes.limits.is_empty() && changes.requests.is_empty()) {
-            let target = if rules.resize { &mut resize } else { &mut *write };
+            let target = if rules.server.has_resize() { &mut resize } else { &mut *write };
             target.container(&name).resources = changes;
         }
     }
@@ -102,8 +102,10 @@ fn first_batch(pod: &ObservedPod, spec: &UpdateSpec) -> BTreeSet<String> {
         .chain(spec.container_resources.keys())
         .chain(spec.container_ref_metadata.keys())
         .collect();
+    // Native sidecars have no part in the order of launch.
+    let container = |name: &str| pod.spec.containers.iter().find(|container| *container.name == *name);
     let priorities: BTreeMap<&String, Option<i64>> =
-        affected.into_iter().map(|name| (name, pod.container(name).and_then(priority))).collect();
+        affected.into_iter().map(|name| (name, container(name).and_then(priority))).collect();
     let highest = priorities.values().flatten().max().copied();
     let now = |priority: &Option<i64>| priority.is_none() || *priority == highest;
     let (mut batch, mut later): (BTreeSet<String>, BTreeSet<String>) = Default::default();

@@ -83,7 +83,12 @@ pub(super) fn batch_completed(pod: &ObservedPod, state: &State, rules: &Rules) -
         }
     }
     if state.update_resources && rules.vertical_scaling {
-        let pending = pod.spec.containers.iter().find(|container| !has_its_resources(pod, container));
+        // Older kubelets report nothing of native sidecars, which are not resized there.
+        let reports = |sidecar: &&Container| {
+            pod.container_status(&sidecar.name).is_some_and(|status| status.resources.is_some())
+        };
+        let mut resizable = pod.spec.containers.iter().chain(pod.native_sidecars().filter(reports));
+        let pending = resizable.find(|container| !has_its_resources(pod, container));
         if let Some(container) = pending {
             let problem = ResizeProblem::of(pod).map(Incomplete::Resize);
             return Err(problem.unwrap_or_else(|| Incomplete::Resources(container.name.to_string())));
@@ -93,11 +98,12 @@ pub(super) fn batch_completed(pod: &ObservedPod, state: &State, rules: &Rules) -
         let hash = Some(u64::from(plain_hash(container)));
         reported.current(pod, container).map(|hashes| hashes.plain_hash) == hash
     };
-    if !pod.spec.containers.is_empty() && pod.spec.containers.iter().all(plain) {
-        return Ok(());
-    }
+    let all_reported = !pod.spec.containers.is_empty() && pod.spec.containers.iter().all(plain);
+    // The node agent does not report native sidecars.
+    let is_reported = |name: &str| all_reported && !pod.native_sidecars().any(|known| *known.name == *name);
     let outdated = state.last_container_statuses.iter().find(|(name, last)| {
-        !pod.container_status(name).is_some_and(|status| runs_new_image(pod, state, status, last))
+        let runs = |status| runs_new_image(pod, state, status, last);
+        !is_reported(name) && !pod.container_status(name).is_some_and(runs)
     });
     outdated.map_or(Ok(()), |(name, _)| Err(Incomplete::Image(name.clone())))
 }

@@ -12,6 +12,7 @@ use super::spec::{MetadataPatch, UpdateSpec};
 use super::template::{Difference, Operation, Template, differences, text};
 use crate::observed::Pairs;
 use values::quantity::Quantity;
+use values::server_version::ServerVersion;
 
 /// What the decision hangs on beside the templates.
 #[derive(Clone, Copy, Debug, Default)]
@@ -27,6 +28,8 @@ pub struct Options<'a> {
     pub env_from_metadata: bool,
     /// Gate `InPlaceWorkloadVerticalScaling`.
     pub vertical_scaling: bool,
+    /// The API server, which says whether native sidecars can be changed.
+    pub server: ServerVersion,
 }
 
 /// Why Pods must be recreated.
@@ -108,28 +111,35 @@ fn classify(
     let Difference { operation, path, value } = difference;
     let refused = || Reason::Unchangeable { operation: *operation, path: path.clone() };
     let parts: Vec<&str> = path.split('/').skip(1).collect();
-    let ["spec", "containers", index, field @ ..] = parts.as_slice() else { return Err(refused()) };
+    let ["spec", list @ ("containers" | "initContainers"), index, field @ ..] = parts.as_slice() else {
+        return Err(refused());
+    };
     let index: usize = index.parse().map_err(|_| refused())?;
-    let container = old.containers("containers").get(index).ok_or_else(refused)?;
+    let container = old.containers(list).get(index).ok_or_else(refused)?;
+    // Other init containers of a running Pod do not run again.
+    let is_sidecar = *list == "initContainers";
+    if is_sidecar && text(container, "restartPolicy") != "Always" {
+        return Err(refused());
+    }
     let name = text(container, "name").to_owned();
     match (*operation, field) {
-        (Operation::Replace, ["image"]) => {
+        (Operation::Replace, ["image"]) if !is_sidecar || options.server.restarts_native_sidecars() => {
             spec.container_images.insert(name, value.as_str().ok_or_else(refused)?.to_owned());
         }
         (
             Operation::Replace,
-            ["resources", list @ ("limits" | "requests"), resource @ ("cpu" | "memory")],
-        ) => {
+            ["resources", amounts @ ("limits" | "requests"), resource @ ("cpu" | "memory")],
+        ) if !is_sidecar || options.server.resizes_native_sidecars() => {
             if !options.vertical_scaling {
                 return Err(Reason::GateOff { operation: *operation, path: path.clone() });
             }
             let quantity = value.as_str().filter(|text| text.parse::<Quantity>().is_ok());
             let quantity = quantity.ok_or_else(refused)?;
             let resources = spec.container_resources.entry(name).or_default();
-            if *list == "limits" {
+            if *amounts == "limits" {
                 set(&mut resources.limits, resource, quantity);
                 // The API server gave the Pod a request as large as this limit where it had none.
-                let container = new.containers("containers").get(index);
+                let container = new.containers(list).get(index);
                 let requests = container.and_then(|container| container.pointer("/resources/requests"));
                 if requests.and_then(|requests| requests.get(resource)).is_none() {
                     set(&mut resources.requests, resource, quantity);

@@ -28,8 +28,8 @@ pub struct Rules {
     pub env_from_metadata: bool,
     /// Gate `InPlaceWorkloadVerticalScaling`.
     pub vertical_scaling: bool,
-    /// The API server takes changes of resources through `pods/resize`.
-    pub resize: bool,
+    /// The API server, which says what running Pods can take.
+    pub server: ServerVersion,
 }
 
 impl Rules {
@@ -60,7 +60,7 @@ impl Rules {
             sets_updating,
             env_from_metadata: gates.enabled(Feature::InPlaceUpdateEnvFromMetadata),
             vertical_scaling: gates.enabled(Feature::InPlaceWorkloadVerticalScaling),
-            resize: server.has_resize(),
+            server,
         }
     }
 
@@ -72,6 +72,7 @@ impl Rules {
             claims_differ,
             env_from_metadata: self.env_from_metadata,
             vertical_scaling: self.vertical_scaling,
+            server: self.server,
         }
     }
 }

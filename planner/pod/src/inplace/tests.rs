@@ -21,7 +21,7 @@ pub(super) const RULES: Rules = Rules {
     sets_updating: SetsUpdating::Always,
     env_from_metadata: true,
     vertical_scaling: true,
-    resize: true,
+    server: ServerVersion::NEWEST,
 };
 
 pub(super) fn at(time: &str) -> Timestamp {
@@ -280,7 +280,7 @@ fn scenario_27_resources_go_through_their_own_endpoint_and_the_pod_stays_ready()
     assert_eq!(completed(&pod, &RULES), Ok(()));
     assert_eq!(refresh(&pod, &RULES, now()).unwrap().writes, []);
 
-    let older = Rules { resize: false, ..RULES };
+    let older = Rules { server: ServerVersion::default(), ..RULES };
     let started = start(&self::pod(), &resource_change(), &older, now());
     assert_eq!(started.writes.len(), 1);
     assert_eq!(started.writes[0].containers[0].resources.limits.get("cpu"), Some("2"));
@@ -434,6 +434,60 @@ fn containers_without_a_usable_priority_change_at_once() {
     pod.spec.containers[3].env = serde_json::from_value(odd).unwrap();
     apply(&start(&pod, &images_of(&["none", "high", "low", "odd"]), &RULES, now()).writes, &mut pod);
     assert_eq!(batch(&pod), ["high", "none", "odd"]);
+}
+
+/// A Pod of `main` behind the native sidecar `proxy`, whose hand-written variable means nothing.
+fn with_sidecar() -> ObservedPod {
+    let mut pod = pod_of(&[("proxy", Some(0)), ("main", Some(1))]);
+    let (mut spec, mut status) = (pod.spec.containers.to_vec(), pod.status.container_statuses.to_vec());
+    spec[0].restart_policy = "Always".into();
+    pod.spec.containers = spec.split_off(1).into();
+    pod.spec.init_containers = spec.into();
+    pod.status.container_statuses = status.split_off(1).into();
+    pod.status.init_container_statuses = status.into();
+    pod
+}
+
+#[test]
+fn a_native_sidecar_changes_at_once_and_is_waited_for() {
+    let mut pod = with_sidecar();
+    apply(&start(&pod, &images_of(&["proxy", "main"]), &RULES, now()).writes, &mut pod);
+    assert_eq!(batch(&pod), ["main", "proxy"], "the order of launch is one of containers");
+    let images = pod.running_containers().map(|container| &*container.image);
+    assert_eq!(images.collect::<Vec<_>>(), ["app:v2"; 2]);
+    let runs = |status: &mut ContainerStatus| (status.image, status.restart_count) = ("app:v2".into(), 1);
+    runs(&mut pod.status.container_statuses[0]);
+    assert_eq!(completed(&pod, &RULES), Err(Incomplete::Image("proxy".to_owned())));
+    let hash = values::hash::deep_hash(r#"{"image":"app:v2","name":"main"}"#);
+    let mut write = PodWrite::default();
+    write.set_annotation(
+        "apps.kruise.io/runtime-containers-meta",
+        format!(r#"{{"containers":[{{"name":"main","hashes":{{"plainHash":{hash}}}}}]}}"#),
+    );
+    write.apply(&mut pod);
+    let told = completed(&pod, &RULES);
+    assert_eq!(told, Err(Incomplete::Image("proxy".to_owned())), "the node agent speaks of containers");
+    runs(&mut pod.status.init_container_statuses[0]);
+    assert_eq!(completed(&pod, &RULES), Ok(()));
+}
+
+#[test]
+fn a_native_sidecar_is_resized_through_the_same_endpoint() {
+    let mut pod = with_sidecar();
+    let resources = Resources { limits: [("cpu", "2")].into_iter().collect(), ..Resources::default() };
+    let spec = UpdateSpec { container_resources: [("proxy".to_owned(), resources)].into(), ..images_of(&[]) };
+    let started = start(&pod, &spec, &RULES, now());
+    assert_eq!(
+        started.writes[0].to_json(&pod),
+        r#"{"metadata":{"uid":"u","resourceVersion":"1"},"spec":{"initContainers":[{"name":"proxy","resources":{"limits":{"cpu":"2"}}}]}}"#,
+    );
+    apply(&started.writes, &mut pod);
+    pod.status.init_container_statuses[0].resources = Some(Resources::default());
+    assert_eq!(completed(&pod, &RULES), Err(Incomplete::Resources("proxy".to_owned())));
+    pod.status.init_container_statuses[0].resources = Some(pod.spec.init_containers[0].resources.clone());
+    assert_eq!(completed(&pod, &RULES), Ok(()));
+    pod.status.init_container_statuses[0].resources = None;
+    assert_eq!(completed(&pod, &RULES), Ok(()), "an older kubelet reports none");
 }
 
 #[test]

@@ -4,13 +4,14 @@ use crate::revision_labels::RevisionLabels;
 use crate::write::condition;
 use api::annotations::LIFECYCLE_TIMESTAMP;
 use serde_json::{Value, json};
+use values::server_version::ServerVersion;
 
 const RULES: Rules = Rules {
     labels: RevisionLabels::CloneSet { short: false },
     sets_updating: inplace::SetsUpdating::Always,
     env_from_metadata: true,
     vertical_scaling: false,
-    resize: false,
+    server: ServerVersion::OLDEST,
 };
 
 fn now() -> Timestamp {

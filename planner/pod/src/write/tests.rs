@@ -81,13 +81,19 @@ fn raw_pod(containers: &[&str], conditions: &[&str]) -> Value {
                 "resources": {"limits": {"memory": "1Gi"}, "claims": [{"name": "gpu"}]}})
         })
         .collect();
+    let sidecar = |name: &str| json!({"name": name, "restartPolicy": "Always", "future": 1, "resources": {"limits": {"memory": "1Gi"}}});
     let conditions: Vec<Value> =
         conditions.iter().map(|kind| json!({"type": kind, "status": "True", "future": 1})).collect();
     json!({"metadata": {"name": "p", "uid": "u", "resourceVersion": "7", "finalizers": ["z/z", "a/a"],
             "ownerReferences": [{"uid": "z"}, {"uid": "a"}]},
-        "spec": {"initContainers": [{"name": "y", "restartPolicy": "Always"}, {"name": "b"}], "containers": containers,
+        "spec": {"initContainers": [sidecar("y"), {"name": "b"}, sidecar("c")], "containers": containers,
             "future": [2, 1]},
         "status": {"conditions": conditions, "future": true}})
+}
+
+/// Where a container of [`raw_pod`] is.
+fn list(name: &str) -> &'static str {
+    if matches!(name, "y" | "c") { "initContainers" } else { "containers" }
 }
 
 /// The element of `list` whose member `key` is `value`.
@@ -106,8 +112,8 @@ proptest! {
     fn a_write_changes_nothing_but_what_it_is_about(
         containers in Just(vec!["zz", "main", "aa", "sidecar"]).prop_shuffle(),
         conditions in Just(vec!["Ready", "Gate", "Another"]).prop_shuffle(),
-        images in some_of(&["zz", "main", "aa", "sidecar"]),
-        resized in some_of(&["zz", "main", "aa", "sidecar"]),
+        images in some_of(&["zz", "main", "aa", "sidecar", "y", "c"]),
+        resized in some_of(&["zz", "main", "aa", "sidecar", "y", "c"]),
         set in some_of(&["Ready", "Gate", "Another"]),
     ) {
         let mut expected = raw_pod(&containers, &conditions);
@@ -116,11 +122,11 @@ proptest! {
         let mut write = PodWrite::default();
         for name in images {
             write.container(name).image = Some("new".to_owned());
-            element(&mut expected["spec"]["containers"], "name", name)["image"] = json!("new");
+            element(&mut expected["spec"][list(name)], "name", name)["image"] = json!("new");
         }
         for name in resized {
             write.container(name).resources.limits = [("cpu", "2")].into_iter().collect();
-            element(&mut expected["spec"]["containers"], "name", name)["resources"]["limits"]["cpu"] = json!("2");
+            element(&mut expected["spec"][list(name)], "name", name)["resources"]["limits"]["cpu"] = json!("2");
         }
         for kind in set {
             write.conditions.push(condition(kind, "False", "Why", "", at("2026-01-02T03:04:05Z")));
@@ -129,6 +135,7 @@ proptest! {
             condition["reason"] = json!("Why");
             condition["lastTransitionTime"] = json!("2026-01-02T03:04:05Z");
         }
+        prop_assert!(write.keeps_places(&observed));
         let merged = strategic_merge::merge(&before, &write.to_json(&observed), &table::POD).unwrap();
         prop_assert_eq!(serde_json::from_str::<Value>(&merged).unwrap(), expected);
         let mut simulated = observed;
@@ -141,7 +148,8 @@ proptest! {
 fn a_tested_patch_holds_whatever_the_status_is() {
     let object = json!({
         "metadata": {"uid": "u", "resourceVersion": "7", "labels": {"a": "0", "b~/": "x"}, "annotations": {"d": "3"}},
-        "spec": {"containers": [{"name": "side", "image": "s"}, {"name": "main", "image": "nginx:1.25"}]},
+        "spec": {"initContainers": [{"name": "load", "image": "l"}, {"name": "proxy", "image": "p:1", "restartPolicy": "Always"}],
+            "containers": [{"name": "side", "image": "s"}, {"name": "main", "image": "nginx:1.25"}]},
     });
     let pod = ObservedPod::read(&object.to_string()).unwrap();
     let mut write = PodWrite::default();
@@ -149,6 +157,7 @@ fn a_tested_patch_holds_whatever_the_status_is() {
     write.labels.extend([("b~/".to_owned(), None), ("absent".to_owned(), None)]);
     write.set_annotation("c", "2");
     write.container("main").image = Some("nginx:1.26".to_owned());
+    write.container("proxy").image = Some("p:2".to_owned());
     let patch: json_patch::Patch = serde_json::from_str(&write.to_tested_json(&pod).unwrap()).unwrap();
     let after = |change: &dyn Fn(&mut Value)| {
         let mut now = object.clone();
@@ -157,7 +166,8 @@ fn a_tested_patch_holds_whatever_the_status_is() {
     };
     let expected = json!({
         "metadata": {"uid": "u", "resourceVersion": "8", "labels": {"a": "1"}, "annotations": {"d": "3", "c": "2"}},
-        "spec": {"containers": [{"name": "side", "image": "s"}, {"name": "main", "image": "nginx:1.26"}]},
+        "spec": {"initContainers": [{"name": "load", "image": "l"}, {"name": "proxy", "image": "p:2", "restartPolicy": "Always"}],
+            "containers": [{"name": "side", "image": "s"}, {"name": "main", "image": "nginx:1.26"}]},
     });
     assert_eq!(after(&|now| now["metadata"]["resourceVersion"] = json!("8")), Some(expected));
     for (pointer, other) in [
@@ -166,6 +176,7 @@ fn a_tested_patch_holds_whatever_the_status_is() {
         ("/metadata/labels/b~0~1", "y"),
         ("/spec/containers/1/image", "nginx:1.24"),
         ("/spec/containers/1/name", "other"),
+        ("/spec/initContainers/1/image", "p:3"),
     ] {
         assert_eq!(after(&|now| *now.pointer_mut(pointer).unwrap() = json!(other)), None, "{pointer}");
     }

@@ -8,13 +8,15 @@ const GATED: Options<'_> = Options {
     claims_differ: false,
     env_from_metadata: true,
     vertical_scaling: true,
+    server: ServerVersion::NEWEST,
 };
 
 fn base() -> Value {
     json!({
         "metadata": {"labels": {"app": "demo"}, "annotations": {"k": "v1", "plain": "1"}, "finalizers": ["x/a", "x/b"]},
         "spec": {
-            "initContainers": [{"name": "init", "image": "init:1"}],
+            "initContainers": [{"name": "init", "image": "init:1"},
+                {"name": "proxy", "image": "proxy:v1", "restartPolicy": "Always", "resources": {"limits": {"cpu": "1"}}}],
             "containers": [
                 {"name": "main", "image": "app:v1", "command": ["run"],
                  "env": [{"name": "K", "valueFrom": {"fieldRef": {"fieldPath": "metadata.annotations['k']"}}},
@@ -99,6 +101,34 @@ fn everything_else_needs_a_new_pod_and_is_named() {
         drop(template["spec"]["containers"][0]["resources"].as_object_mut().unwrap().remove("requests"));
     };
     assert_eq!(refused(gone), "remove /spec/containers/0/resources/requests needs a new Pod");
+}
+
+#[test]
+fn native_sidecars_are_changed_where_the_server_can() {
+    let image = "/spec/initContainers/1/image";
+    let limit = "/spec/initContainers/1/resources/limits/cpu";
+    let on = |version: &str, path: &str, value: &str| {
+        let options = Options { server: ServerVersion::parse(version), ..GATED };
+        decided(set(path, json!(value)), &options)
+    };
+    let spec = on("v1.32.0", image, "proxy:v2").unwrap();
+    assert_eq!(spec.container_images, [("proxy".to_owned(), "proxy:v2".to_owned())].into());
+    let spec = on("v1.33.0", limit, "2").unwrap();
+    let resources = &spec.container_resources["proxy"];
+    assert_eq!((resources.limits.get("cpu"), resources.requests.get("cpu")), (Some("2"), Some("2")));
+    for (version, path, value) in [("v1.31.9", image, "proxy:v2"), ("v1.32.9", limit, "2")] {
+        let reason = on(version, path, value).unwrap_err().to_string();
+        assert_eq!(reason, format!("replace {path} needs a new Pod"), "{version}");
+    }
+    let plain = |template: &mut Value| {
+        let proxy = &mut template["spec"]["initContainers"][1];
+        (proxy["image"], proxy["restartPolicy"]) = (json!("proxy:v2"), Value::Null);
+    };
+    assert_eq!(refused(plain), "remove /spec/initContainers/1/restartPolicy needs a new Pod");
+    let order = |template: &mut Value| template["spec"]["initContainers"].as_array_mut().unwrap().swap(0, 1);
+    assert!(refused(order).contains("/spec/initContainers/"), "{}", refused(order));
+    let variable = set("/spec/initContainers/1/name", json!("other"));
+    assert_eq!(refused(variable), "replace /spec/initContainers/1/name needs a new Pod");
 }
 
 #[test]

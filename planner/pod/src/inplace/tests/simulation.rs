@@ -6,12 +6,15 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::lifecycle::{self, BeforeUpdate, Flavour};
+use crate::observed::PodStatus;
 
 /// The first template, a newer one, and one that may come before the Pod is at that.
 const REVISIONS: [&str; 3] = ["demo-1", "demo-2", "demo-3"];
 
 #[derive(Clone, Debug)]
 struct ContainerCase {
+    is_sidecar: bool,
+    /// Means nothing in a native sidecar.
     priority: Option<i64>,
     new_image: bool,
     new_resources: bool,
@@ -21,6 +24,10 @@ struct ContainerCase {
 }
 
 impl ContainerCase {
+    fn rank(&self) -> Option<i64> {
+        self.priority.filter(|_| !self.is_sidecar)
+    }
+
     fn image(&self, level: usize) -> &'static str {
         match level {
             2 if self.newest.0 => "app:v3",
@@ -66,12 +73,14 @@ fn case() -> impl Strategy<Value = Case> {
         proptest::bool::weighted(0.3),
         proptest::bool::weighted(0.3),
         (proptest::bool::weighted(0.4), proptest::bool::weighted(0.2)),
+        proptest::bool::weighted(0.3),
     )
-        .prop_map(|(priority, new_image, new_resources, shows_metadata, newest)| ContainerCase {
+        .prop_map(|(priority, new_image, new_resources, shows_metadata, newest, is_sidecar)| ContainerCase {
+            is_sidecar,
             priority,
             new_image,
             new_resources,
-            shows_metadata,
+            shows_metadata: shows_metadata && !is_sidecar,
             newest,
         });
     let round = (0_i64..4, any::<bool>(), any::<bool>(), 0_usize..4).prop_map(
@@ -109,33 +118,30 @@ impl Case {
     }
 
     fn template(&self, level: usize) -> Value {
-        let containers: Vec<Value> = self
-            .containers
-            .iter()
-            .enumerate()
-            .map(|(index, case)| {
-                let mut env = Vec::new();
-                if case.shows_metadata {
-                    env.push(json!({"name": "K", "valueFrom": {"fieldRef": {"fieldPath": "metadata.annotations['k']"}}}));
-                }
-                json!({"name": Self::name(index), "env": env,
-                    "image": case.image(level),
-                    "resources": {"limits": {"cpu": case.cpu(level)}, "requests": {"cpu": "100m"}}})
-            })
-            .collect();
-        json!({"metadata": {"annotations": {"k": self.annotation(level)}}, "spec": {"containers": containers}})
+        let container = |(index, case): (usize, &ContainerCase)| {
+            let mut env = Vec::new();
+            if case.shows_metadata {
+                env.push(json!({"name": "K", "valueFrom": {"fieldRef": {"fieldPath": "metadata.annotations['k']"}}}));
+            }
+            if let Some(priority) = case.priority {
+                let key = json!({"name": "b", "key": format!("p_{priority}")});
+                env.push(json!({"name": "KRUISE_CONTAINER_BARRIER", "valueFrom": {"configMapKeyRef": key}}));
+            }
+            json!({"name": Self::name(index), "env": env, "image": case.image(level),
+                "restartPolicy": case.is_sidecar.then_some("Always"),
+                "resources": {"limits": {"cpu": case.cpu(level)}, "requests": {"cpu": "100m"}}})
+        };
+        let list = |is_sidecar: bool| -> Vec<Value> {
+            let cases = self.containers.iter().enumerate();
+            cases.filter(|(_, case)| case.is_sidecar == is_sidecar).map(container).collect()
+        };
+        json!({"metadata": {"annotations": {"k": self.annotation(level)}},
+            "spec": {"initContainers": list(true), "containers": list(false)}})
     }
 
     fn world(&self) -> World {
         let mut template = self.template(0);
         let gates = if self.gated { json!([{"conditionType": "InPlaceUpdateReady"}]) } else { json!([]) };
-        for (index, case) in self.containers.iter().enumerate() {
-            if let Some(priority) = case.priority {
-                template["spec"]["containers"][index]["env"].as_array_mut().unwrap().push(json!({
-                    "name": "KRUISE_CONTAINER_BARRIER",
-                    "valueFrom": {"configMapKeyRef": {"name": "b", "key": format!("p_{priority}")}}}));
-            }
-        }
         template["spec"]["nodeName"] = json!("n");
         template["spec"]["readinessGates"] = gates;
         template["metadata"]["name"] = json!("p");
@@ -146,7 +152,7 @@ impl Case {
             {"type": "ContainersReady", "status": "True"}, {"type": "Ready", "status": "True"}]});
         let pod = ObservedPod::read(&template.to_string()).unwrap();
         let environment =
-            pod.spec.containers.iter().map(|container| (container.name.to_string(), "v1".to_owned()));
+            pod.running_containers().map(|container| (container.name.to_string(), "v1".to_owned()));
         let mut world = World {
             environment: environment.collect(),
             incarnation: 0,
@@ -157,15 +163,14 @@ impl Case {
             wanted: 1,
             pod,
         };
-        let names: Vec<String> = (0..self.containers.len()).map(Self::name).collect();
-        world.pod.status.container_statuses = names
-            .iter()
-            .map(|name| {
-                serde_json::from_value(json!({"name": name, "image": "app:v1", "imageID": "id app:v1",
+        let status = |container: &Container| -> ContainerStatus {
+            let name = &container.name;
+            serde_json::from_value(json!({"name": name, "image": "app:v1", "imageID": "id app:v1",
                 "containerID": format!("{name}/0"), "ready": true}))
-                .unwrap()
-            })
-            .collect();
+            .unwrap()
+        };
+        world.pod.status.container_statuses = world.pod.spec.containers.iter().map(status).collect();
+        world.pod.status.init_container_statuses = world.pod.native_sidecars().map(status).collect();
         world.report();
         world
     }
@@ -188,17 +193,13 @@ struct World {
 impl World {
     /// The kubelet and the node agent: containers restart where they must.
     fn restart(&mut self) {
-        for container in self.pod.spec.containers.iter() {
+        for container in self.pod.clone().running_containers() {
             let name = container.name.to_string();
             let value = self.pod.annotation("k").unwrap_or_default().to_owned();
             let shows = container.env.iter().any(|variable| &*variable.name == "K");
-            let status = self
-                .pod
-                .status
-                .container_statuses
-                .iter_mut()
-                .find(|status| *status.name == *container.name)
-                .unwrap();
+            let PodStatus { container_statuses, init_container_statuses, .. } = &mut self.pod.status;
+            let mut statuses = container_statuses.iter_mut().chain(init_container_statuses);
+            let status = statuses.find(|status| *status.name == *container.name).unwrap();
             status.resources = Some(container.resources.clone());
             if status.image != container.image || (shows && self.environment[&name] != value) {
                 self.incarnation += 1;
@@ -239,7 +240,8 @@ impl World {
     }
 
     fn become_ready(&mut self) {
-        for status in &mut self.pod.status.container_statuses {
+        let PodStatus { container_statuses, init_container_statuses, .. } = &mut self.pod.status;
+        for status in container_statuses.iter_mut().chain(init_container_statuses) {
             status.ready = true;
         }
     }
@@ -300,13 +302,13 @@ impl World {
             changes(level - 1, level)
         };
         let index: usize = name[1..].parse().unwrap();
-        let Some(priority) = case.containers[index].priority else { return };
+        let Some(priority) = case.containers[index].rank() else { return };
         if case.containers[index].shows_metadata || !affected(&case.containers[index]) {
             // It may have joined an earlier batch; or it begins the next update, which has batches of its own.
             return;
         }
         for (index, other) in case.containers.iter().enumerate() {
-            if affected(other) && other.priority.is_some_and(|other| other > priority) {
+            if affected(other) && other.rank().is_some_and(|other| other > priority) {
                 let name = Case::name(index);
                 let (container, status) =
                     (self.pod.container(&name).unwrap(), self.pod.container_status(&name).unwrap());
@@ -362,6 +364,7 @@ impl World {
 
 fn two_images(gated: bool, grace_seconds: i32) -> (Case, PodWrite) {
     let container = |priority| ContainerCase {
+        is_sidecar: false,
         priority: Some(priority),
         new_image: true,
         new_resources: false,
