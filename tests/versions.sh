@@ -61,6 +61,8 @@ nodes=(
   work::sidecars_run_deletes_are_refused_and_a_dry_run_shows_both
 )
 node_resizes=(cloneset::a_resize_touches_no_container)
+# Where kubelets restart native sidecars for their images.
+node_sidecars=(cloneset::a_native_sidecar_changes_beside_a_container_that_runs_on)
 
 status=0
 # run PROGRAM TEST...: runs just these tests, each of which must be there.
@@ -84,6 +86,7 @@ for version in "${versions[@]}"; do
   run e2e "${chosen[@]}"
   [[ $EUID -eq 0 && $minor -ge 30 ]] || continue
   chosen=("${nodes[@]}")
+  [[ $minor -lt 32 ]] || chosen+=("${node_sidecars[@]}")
   [[ $minor -lt 33 ]] || chosen+=("${node_resizes[@]}")
   run nodes "${chosen[@]/#/only_as_root::}"
 done

@@ -235,6 +235,35 @@ async fn a_program_registers_pods_by_the_label_of_their_hooks() {
     fleet.close().await;
 }
 
+/// A native sidecar gets another image: it alone restarts, in front of a container that goes on.
+#[tokio::test]
+async fn a_native_sidecar_changes_beside_a_container_that_runs_on() {
+    let Some(site) = Site::installed().await else { return };
+    let fleet = Fleet::open(&site, "proxied", |set| {
+        let set = set.replicas(1).init_container("proxy", "busybox:1.36");
+        set.having("restartPolicy", "Always").having("command", json!(["sleep", "infinity"]))
+    })
+    .await;
+    let before = fleet.complete().await.remove(0);
+    let chronicle = Chronicle::begin(&site.server().client(), &fleet.namespace).await;
+    let patch = r#"--patch=[{"op": "replace", "path": "/spec/template/spec/initContainers/0/image", "value": "nginx:1.26"}]"#;
+    let words = ["patch", "cloneset", "web", "-n", &fleet.namespace, "--type=json", patch];
+    site.server().kubectl(words).await.success();
+    let after = fleet.complete().await.remove(0);
+    assert_eq!(life(&after), life(&before), "the Pod and its container are as they were");
+    assert_eq!(text(&after, "/spec/initContainers/0/image"), "nginx:1.26");
+    let sidecar = |pod: &Value| pod["status"]["initContainerStatuses"][0].clone();
+    let (old, new) = (sidecar(&before), sidecar(&after));
+    assert_eq!((&new["restartCount"], &new["ready"]), (&json!(1), &json!(true)));
+    assert_ne!(old["imageID"], new["imageID"]);
+    let name = text(&before, "/metadata/name");
+    assert_eq!(chronicle.course(name, is_ready).await, [true, false, true], "out of service meanwhile");
+    let record = text(&after, "/metadata/annotations/apps.kruise.io~1inplace-update-state");
+    let record: Value = serde_json::from_str(record).unwrap();
+    assert_eq!(record["lastContainerStatuses"], json!({"proxy": {"imageID": old["imageID"]}}));
+    fleet.close().await;
+}
+
 /// Scenario 27 of docs/behaviour/in-place-update.md, with a real kubelet: the processor's share changes under
 /// a running container.
 #[tokio::test]

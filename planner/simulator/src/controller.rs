@@ -25,6 +25,7 @@ use pod::observed::ObservedPod;
 use pod::write::PodWrite;
 use values::moment::Moment;
 use values::selector::Selector;
+use values::server_version::ServerVersion;
 
 mod calls;
 mod holds;
@@ -240,7 +241,7 @@ impl<W: Simulated> Cluster<'_, W> {
             failures: &controller.failures,
             collision_count: controller.collision_count,
             gates: &self.settings.gates,
-            environment: Environment::default(),
+            environment: Environment { server: ServerVersion::NEWEST, ..Environment::default() },
         };
         let mut plan = (self.planner)(&snapshot, moment);
         // Updates that are held up are not in the plan; the trouble is the same.

@@ -1,7 +1,6 @@
 //! What happens to Pods without anybody's decision: they are scheduled, their containers start, restart with
 //! another image, become ready, stop. Nodes fail and come back.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use api::conditions::KRUISE_POD_READY;
@@ -14,7 +13,8 @@ use super::timeline::Actor;
 use super::{Cluster, Event};
 use pod::kruise_pod_ready;
 use pod::node_fit::{NodeFacts, Nodes, Taint};
-use pod::observed::{ContainerReport, ContainerState, ContainerStatus, ObservedPod, Terminated, Waiting};
+use pod::observed::{Container, ContainerReport, ContainerState, ContainerStatus};
+use pod::observed::{ObservedPod, Terminated, Waiting};
 use pod::write::condition;
 
 mod ending;
@@ -146,21 +146,20 @@ impl<W: Simulated> Cluster<'_, W> {
             Duty::Observe => self.observe(&pod),
             Duty::StartContainer(index) => self.start_container(&pod, index),
             Duty::Ready(index, restarts) => self.change(Actor::Kubelet, &pod, |pod| {
-                if let Some(status) = pod.status.container_statuses.get_mut(index)
-                    && status.restart_count == restarts
-                    && status.state == ContainerState::default()
-                    && pod.metadata.deletion_timestamp.is_none()
+                let is_the_same = |status: &ContainerStatus| {
+                    status.restart_count == restarts && status.state == ContainerState::default()
+                };
+                if pod.metadata.deletion_timestamp.is_none()
+                    && statuses(pod).nth(index).is_some_and(is_the_same)
                 {
-                    status.ready = true;
+                    statuses_mut(pod).nth(index).into_iter().for_each(|status| status.ready = true);
                     judge(pod, now);
                 }
             }),
             Duty::End(index, restarts) => self.end_container(&pod, index, restarts),
             Duty::Stop => {
                 self.change(Actor::Kubelet, &pod, |pod| {
-                    for status in &mut pod.status.container_statuses {
-                        stop(status);
-                    }
+                    statuses_mut(pod).for_each(stop);
                     judge(pod, now);
                 });
                 self.server.stop_pod(name, uid);
@@ -168,9 +167,7 @@ impl<W: Simulated> Cluster<'_, W> {
             Duty::Die(index) if ends(&pod) => self.kill_container(&pod, index),
             Duty::Die(index) => {
                 self.change(Actor::Fault, &pod, |pod| {
-                    if let Some(status) = pod.status.container_statuses.get_mut(index) {
-                        stop(status);
-                    }
+                    statuses_mut(pod).nth(index).into_iter().for_each(stop);
                     judge(pod, now);
                 });
                 self.add_duty(&pod, Duty::StartContainer(index), 500, 8_000);
@@ -221,18 +218,23 @@ impl<W: Simulated> Cluster<'_, W> {
         }
         let now = self.now();
         self.change(Actor::Kubelet, pod, |pod| {
-            let names: BTreeSet<_> = pod.spec.containers.iter().map(|container| &*container.name).collect();
-            let status = |name: &str| ContainerReport {
-                name: name.into(),
-                state: ContainerState { waiting: Some(Waiting::default()), ..ContainerState::default() },
-                restart_count: -1,
-                ..ContainerReport::default()
+            let status = |container: &Container| {
+                let waiting = Some(Waiting::default());
+                ContainerStatus::from(ContainerReport {
+                    name: container.name.clone(),
+                    state: ContainerState { waiting, ..ContainerState::default() },
+                    restart_count: -1,
+                    ..ContainerReport::default()
+                })
             };
-            pod.status.container_statuses = names.into_iter().map(|name| status(name).into()).collect();
+            let mut statuses: Vec<_> = pod.spec.containers.iter().map(status).collect();
+            statuses.sort_by(|one, other| one.name.cmp(&other.name));
+            pod.status.container_statuses = statuses.into();
+            pod.status.init_container_statuses = pod.native_sidecars().map(status).collect();
             pod.status.phase = "Running".into();
             set_condition(pod, "Initialized", true, "", now);
         });
-        for index in 0..pod.spec.containers.len() {
+        for index in 0..pod.running_containers().count() {
             if let Some(pod) = self.server.pod(&pod.metadata.name, &pod.metadata.uid).cloned() {
                 self.start_container(&pod, index);
             }
@@ -241,7 +243,7 @@ impl<W: Simulated> Cluster<'_, W> {
 
     /// Starts a container that does not run, with the image that the Pod asks for now.
     fn start_container(&mut self, pod: &ObservedPod, index: usize) {
-        let Some(status) = pod.status.container_statuses.get(index) else { return };
+        let Some(status) = statuses(pod).nth(index) else { return };
         let Some(container) = pod.container(&status.name) else { return };
         if pod.metadata.deletion_timestamp.is_some()
             || &*pod.status.phase != "Running"
@@ -256,7 +258,7 @@ impl<W: Simulated> Cluster<'_, W> {
         let now = self.now();
         let number = self.next_number();
         self.change(Actor::Kubelet, pod, |pod| {
-            if let Some(status) = pod.status.container_statuses.get_mut(index) {
+            if let Some(status) = statuses_mut(pod).nth(index) {
                 status.image = image.clone();
                 status.ready = false;
                 if bad {
@@ -294,11 +296,10 @@ impl<W: Simulated> Cluster<'_, W> {
         let differs = |status: &ContainerStatus| {
             pod.container(&status.name).is_some_and(|container| container.image != status.image)
         };
-        let statuses = pod.status.container_statuses.iter().enumerate();
-        let outdated: Vec<usize> =
-            statuses.filter(|(_, status)| differs(status)).map(|(index, _)| index).collect();
+        let outdated = statuses(pod).enumerate().filter(|(_, status)| differs(status));
+        let outdated: Vec<usize> = outdated.map(|(index, _)| index).collect();
         self.change(Actor::Kubelet, pod, |pod| {
-            for (index, status) in pod.status.container_statuses.iter_mut().enumerate() {
+            for (index, status) in statuses_mut(pod).enumerate() {
                 if outdated.contains(&index) {
                     stop(status);
                 }
@@ -379,7 +380,7 @@ impl<W: Simulated> Cluster<'_, W> {
             if &*pod.status.phase == "Pending" {
                 self.add_duty(&pod, Duty::Start, 200, 3_000);
             }
-            for (position, status) in pod.status.container_statuses.iter().enumerate() {
+            for (position, status) in statuses(&pod).enumerate() {
                 if status.state != ContainerState::default() {
                     self.add_duty(&pod, Duty::StartContainer(position), 200, 3_000);
                 } else {
@@ -442,6 +443,15 @@ impl<W: Simulated> Cluster<'_, W> {
     }
 }
 
+/// Containers, then native sidecars; other init containers are not simulated.
+fn statuses(pod: &ObservedPod) -> impl Iterator<Item = &ContainerStatus> {
+    pod.status.container_statuses.iter().chain(&pod.status.init_container_statuses)
+}
+
+fn statuses_mut(pod: &mut ObservedPod) -> impl Iterator<Item = &mut ContainerStatus> {
+    pod.status.container_statuses.iter_mut().chain(&mut pod.status.init_container_statuses)
+}
+
 /// What identifies the content of an image: tags that differ only behind a `-` are the same.
 fn digest(image: &str) -> String {
     format!("sha256:{}", image.split('-').next().unwrap_or(image))
@@ -456,8 +466,7 @@ fn stop(status: &mut ContainerStatus) {
 /// Sets the conditions that follow from the state of the containers and from readiness gates, as the kubelet
 /// does.
 fn judge(pod: &mut ObservedPod, now: Timestamp) {
-    let statuses = &pod.status.container_statuses;
-    let containers = !statuses.is_empty() && statuses.iter().all(|status| status.ready);
+    let containers = statuses(pod).next().is_some() && statuses(pod).all(|status| status.ready);
     let gates = pod.spec.readiness_gates.iter().all(|gate| pod.condition_is_true(&gate.condition_type));
     let reason = match (containers, gates) {
         (false, _) => "ContainersNotReady",

@@ -177,7 +177,7 @@ pub(super) fn describe(before: &ObservedPod, after: &ObservedPod) -> Vec<String>
     if before.spec.node_name != after.spec.node_name {
         changes.push(format!("is placed on {}", after.spec.node_name));
     }
-    for container in after.spec.containers.iter() {
+    for container in after.running_containers() {
         let known = before.container(&container.name);
         if known.is_some_and(|known| known.image != container.image) {
             changes.push(format!("is to run image {} in container {}", container.image, container.name));
@@ -205,7 +205,7 @@ pub(super) fn describe(before: &ObservedPod, after: &ObservedPod) -> Vec<String>
             phase => format!("is {phase}"),
         });
     }
-    for status in &after.status.container_statuses {
+    for status in after.status.container_statuses.iter().chain(&after.status.init_container_statuses) {
         let known = before.container_status(&status.name);
         if known.is_some_and(|known| known.restart_count != status.restart_count && status.restart_count > 0)
         {

@@ -175,14 +175,11 @@ fn snapshot(
     pod: &ObservedPod,
     created: Timestamp,
 ) -> Vec<ContainerStatusSnapshot> {
-    let status = |name: &str| {
-        let native = &pod.status.init_container_statuses;
-        pod.container_status(name).or_else(|| native.iter().find(|status| &*status.name == name))
-    };
     let is_new = |status: &&ContainerStatus| {
         status.running.is_some_and(|running| running.started_at >= Some(created.into()))
     };
-    let containers = request.spec.containers.iter().filter_map(|container| status(&container.name));
+    let containers = request.spec.containers.iter();
+    let containers = containers.filter_map(|container| pod.container_status(&container.name));
     let new = containers.filter(is_new).map(|status| ContainerStatusSnapshot {
         container_id: status.container_id.to_string(),
         name: status.name.to_string(),

@@ -70,7 +70,8 @@ impl<'a> Probed<'a> {
     pub(super) fn entry(&self) -> Option<PodProbe> {
         let metadata = &self.pod.metadata;
         let probe = |name: String, container_name: &str, probe: &Raw| {
-            let probe = resolved(probe, container(self.pod, container_name)?)?;
+            // A native sidecar has no other turn than containers have.
+            let probe = resolved(probe, self.pod.container(container_name)?)?;
             Some(ContainerProbe { container_name: container_name.to_owned(), name, probe: Some(probe) })
         };
         let of_markers = self.probes.iter().filter_map(|(marker, of_marker)| {
@@ -90,12 +91,6 @@ impl<'a> Probed<'a> {
             uid: metadata.uid.to_string(),
         })
     }
-}
-
-/// A container in which a probe may run: a native sidecar has no other turn than containers have.
-fn container<'p>(pod: &'p ObservedPod, name: &str) -> Option<&'p Container> {
-    let mut sidecars = pod.spec.init_containers.iter().filter(|container| container.is_native_sidecar());
-    pod.container(name).or_else(|| sidecars.find(|container| &*container.name == name))
 }
 
 /// What a probe asks of the network, as far as it is to be completed.

@@ -85,10 +85,7 @@ pub(crate) fn operation(old: &str, new: &str) -> Result<Option<Operation>, Denia
 fn is_resize(old: &Value, new: &Value) -> bool {
     without_resources(old) == without_resources(new)
         && qos_class(containers(old)) == qos_class(containers(new))
-        && list(old, "containers")
-            .iter()
-            .zip(list(new, "containers"))
-            .all(|(old, new)| takes_new_amounts(old, new))
+        && containers(old).zip(containers(new)).all(|(old, new)| takes_new_amounts(old, new))
 }
 
 fn takes_new_amounts(old: &Value, new: &Value) -> bool {
@@ -115,9 +112,11 @@ fn changed<'a>(old: &'a Pairs, new: &'a Pairs) -> BTreeSet<&'a str> {
 
 fn without_resources(spec: &Value) -> Value {
     let mut spec = spec.clone();
-    let containers = spec.get_mut("containers").and_then(Value::as_array_mut);
-    for container in containers.into_iter().flatten().filter_map(Value::as_object_mut) {
-        Map::remove(container, "resources");
+    for list in ["containers", "initContainers"] {
+        let containers = spec.get_mut(list).and_then(Value::as_array_mut);
+        for container in containers.into_iter().flatten().filter_map(Value::as_object_mut) {
+            Map::remove(container, "resources");
+        }
     }
     spec
 }

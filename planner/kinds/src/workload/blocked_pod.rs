@@ -181,7 +181,9 @@ fn not_ready(pod: &ObservedPod) -> (&'static str, String, String) {
 /// What the first container does that is not ready, and where to look.
 fn containers(pod: &ObservedPod) -> (String, String) {
     let remedy = "see the Events and logs of the Pod".to_owned();
-    let unready = pod.status.container_statuses.iter().find(|status| !status.ready);
+    // Containers start behind their native sidecars.
+    let sidecars = pod.native_sidecars().filter_map(|sidecar| pod.container_status(&sidecar.name));
+    let unready = sidecars.chain(&pod.status.container_statuses).find(|status| !status.ready);
     let Some(status) = unready else { return (String::new(), remedy) };
     let name = &status.name;
     let state = match (&status.state.waiting, &status.state.terminated) {

@@ -175,7 +175,8 @@ pub fn plan(rollout: &Rollout<'_>) -> Result<Vec<Action>, CanonicalError> {
     let old: Vec<TemplateLens> =
         rollout.old.iter().map(|revision| TemplateLens::of(revision)).collect::<Result<_, _>>()?;
     let changed = template.spec.containers.iter().filter(|new| {
-        let known = old.iter().flat_map(|old| &old.spec.containers).filter(|old| old.name == new.name);
+        let known = old.iter().flat_map(|old| &old.spec.containers);
+        let known = known.filter(|old| old.name == new.name);
         let images: BTreeSet<&str> = known.map(|old| old.image.as_str()).collect();
         images != BTreeSet::from([new.image.as_str()])
     });
@@ -285,17 +286,19 @@ struct MetadataLens {
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct SpecLens {
-    /// What has an image: the containers, and then the volumes that are images.
+    init_containers: Vec<ContainerLens>,
+    /// What has an image: the containers, native sidecars, and then the volumes that are images.
     containers: Vec<ContainerLens>,
     volumes: Vec<VolumeLens>,
     image_pull_secrets: Vec<SecretLens>,
 }
 
 #[derive(Debug, Default, Deserialize)]
-#[serde(default)]
+#[serde(rename_all = "camelCase", default)]
 struct ContainerLens {
     name: String,
     image: String,
+    restart_policy: String,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -330,12 +333,16 @@ impl TemplateLens {
         }
         let revision = RevisionData::of_data(revision.data.get())?;
         let mut template = serde_json::from_str::<Data>(revision.projection())?.spec.template;
-        let images = std::mem::take(&mut template.spec.volumes).into_iter().filter_map(|volume| {
+        let SpecLens { init_containers, volumes, containers, .. } = &mut template.spec;
+        let is_sidecar = |container: &ContainerLens| container.restart_policy == "Always";
+        let sidecars = std::mem::take(init_containers).into_iter().filter(is_sidecar);
+        let images = std::mem::take(volumes).into_iter().filter_map(|volume| {
             let image = volume.image?.reference;
             // No container has a name like this.
-            (!image.is_empty()).then(|| ContainerLens { name: format!("volume.{}", volume.name), image })
+            let name = format!("volume.{}", volume.name);
+            (!image.is_empty()).then(|| ContainerLens { name, image, ..ContainerLens::default() })
         });
-        template.spec.containers.extend(images);
+        containers.extend(sidecars.chain(images));
         Ok(template)
     }
 }

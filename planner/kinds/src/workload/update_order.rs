@@ -170,10 +170,7 @@ fn default_key(pod: &ObservedPod) -> DefaultKey<'_> {
 
 /// The most restarts of a container, and of a native sidecar.
 fn restarts(pod: &ObservedPod) -> (i32, i32) {
-    let native = |name: &str| {
-        let mut containers = pod.spec.init_containers.iter();
-        containers.any(|container| *container.name == *name && container.is_native_sidecar())
-    };
+    let native = |name: &str| pod.native_sidecars().any(|container| *container.name == *name);
     let containers = pod.status.container_statuses.iter();
     let natives = pod.status.init_container_statuses.iter().filter(|status| native(&status.name));
     (

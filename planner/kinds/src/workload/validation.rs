@@ -20,6 +20,7 @@ use values::canonical::{Kind, Unknown, canonical_json, table};
 use values::field::{FieldError, FieldPath};
 use values::json_patch::{self, Patch, Pointer};
 use values::selector::{Selector, is_empty};
+use values::server_version::ServerVersion;
 use values::verdict::{Denial, Verdict, refused};
 
 /// What the validation of most workloads reads beside the object.
@@ -248,6 +249,8 @@ pub(crate) fn unchangeable(
     };
     let options = Options {
         vertical_scaling: gates.enabled(Feature::InPlaceWorkloadVerticalScaling),
+        // Which it is is not known here; with an older one the controller says why Pods stay.
+        server: ServerVersion::NEWEST,
         ..Options::default()
     };
     decide(&template(old?)?, &template(new?)?, &options).err()

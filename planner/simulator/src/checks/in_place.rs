@@ -41,9 +41,7 @@ pub(super) fn judge_order(before: &ObservedPod, after: &ObservedPod, broken: &mu
         pod.container(&container.name).map(|container| container.image.clone())
     };
     let changed: Vec<&Container> = after
-        .spec
-        .containers
-        .iter()
+        .running_containers()
         .filter(|container| image(before, container) != Some(container.image.clone()))
         .collect();
     let recorded = after.annotation(IN_PLACE_UPDATE_STATE).unwrap_or_default();
@@ -78,8 +76,12 @@ fn fixed_part(template: &mut Value) {
     if let Some(template) = template.as_object_mut() {
         template.remove("metadata");
     }
-    let containers = template.pointer_mut("/spec/containers").and_then(Value::as_array_mut);
-    for container in containers.into_iter().flatten().filter_map(Value::as_object_mut) {
-        container.remove("image");
+    for list in ["/spec/containers", "/spec/initContainers"] {
+        let containers = template.pointer_mut(list).and_then(Value::as_array_mut);
+        for container in containers.into_iter().flatten().filter_map(Value::as_object_mut) {
+            if list == "/spec/containers" || container.get("restartPolicy") == Some(&"Always".into()) {
+                container.remove("image");
+            }
+        }
     }
 }

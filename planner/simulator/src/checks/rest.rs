@@ -89,8 +89,10 @@ impl<W: Simulated> Cluster<'_, W> {
         };
         let data: Value = serde_json::from_str(revision.data.get()).unwrap_or_default();
         let template = data.pointer("/spec/template")?;
-        for container in template.pointer("/spec/containers").and_then(Value::as_array).into_iter().flatten()
-        {
+        let list = |list: &str| template.pointer(list).and_then(Value::as_array).into_iter().flatten();
+        let is_sidecar = |container: &&Value| container.get("restartPolicy") == Some(&"Always".into());
+        let sidecars = list("/spec/initContainers").filter(is_sidecar);
+        for container in list("/spec/containers").chain(sidecars) {
             let text = |field: &str| container.get(field).and_then(Value::as_str).unwrap_or_default();
             let (container, image) = (text("name"), text("image"));
             let asked = pod.container(container).map(|container| &*container.image);

@@ -113,7 +113,7 @@ impl Author {
         let on_delete = self.spec.update_strategy.kind.is_some();
         let dice = &mut self.dice;
         let template = &mut self.template;
-        let kind = dice.below(if in_place_only { 10 } else { 12 });
+        let kind = dice.below(if in_place_only { 11 } else { 13 });
         match kind {
             0..=3 => template.image += 1,
             4 => template.label += 1,
@@ -132,6 +132,7 @@ impl Author {
                 }
                 None => template.image += 1,
             },
+            10 => template.proxy += 1,
             _ => template.variable += 1,
         }
         self.spec.template = Some(template.json());

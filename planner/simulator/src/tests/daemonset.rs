@@ -65,7 +65,7 @@ impl Author {
     }
 
     fn template(&mut self) {
-        match self.dice.below(10) {
+        match self.dice.below(11) {
             0..=3 => self.template.image += 1,
             4 => self.template.label += 1,
             5 if self.spec.update_strategy.kind.is_none() => {
@@ -73,6 +73,7 @@ impl Author {
                 self.template.is_bad = !self.template.is_bad;
             }
             6 => self.template.sidecar = self.template.sidecar.map(|image| image + 1),
+            7 => self.template.proxy += 1,
             _ => self.template.variable += 1,
         }
         self.write();

@@ -9,6 +9,8 @@ use super::*;
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Template {
     pub(super) image: u64,
+    /// The image of the native sidecar.
+    pub(super) proxy: u64,
     /// The image of a second container, where there is one.
     pub(super) sidecar: Option<u64>,
     /// The image cannot be pulled.
@@ -26,7 +28,8 @@ pub(super) struct Template {
 
 impl Template {
     pub(super) fn json(self) -> Raw {
-        let Self { image, sidecar, is_bad, is_side_bad, variable, label, is_ordered, is_hooked } = self;
+        let Self { image, proxy, sidecar, is_bad, is_side_bad, variable, label, is_ordered, is_hooked } =
+            self;
         let bad = |is_bad: bool| if is_bad { "bad" } else { "" };
         let (bad, side_bad) = (bad(is_bad), bad(is_side_bad));
         // Some tags name the same image.
@@ -41,7 +44,7 @@ impl Template {
         let finalizers = if is_hooked { r#","finalizers":["hold/delete"]"# } else { "" };
         Raw::parse(format!(
             r#"{{"metadata":{{"labels":{{"app":"web","v":"{label}"{hooks}}}{finalizers}}},"spec":{{"futureField":[2,1],
-            "initContainers":[{{"name":"proxy","image":"proxy:v1","restartPolicy":"Always"}},{{"name":"load","image":"load:v1"}}],
+            "initContainers":[{{"name":"proxy","image":"proxy:v{proxy}","restartPolicy":"Always"}},{{"name":"load","image":"load:v1"}}],
             "containers":[{{"name":"main","image":"{bad}app:{tag}","env":[{{"name":"V","value":"{variable}"}}]}}{sidecar}]}}}}"#
         ))
         .unwrap()

@@ -78,7 +78,7 @@ impl Author {
 
     fn template(&mut self) {
         let on_delete = self.spec.update_strategy.kind.is_some();
-        let kind = self.dice.below(10);
+        let kind = self.dice.below(11);
         match kind {
             0..=3 => self.template.image += 1,
             4 => self.template.label += 1,
@@ -87,6 +87,7 @@ impl Author {
                 self.template.is_bad = !self.template.is_bad;
             }
             6 => self.template.sidecar = self.template.sidecar.map(|image| image + 1),
+            7 => self.template.proxy += 1,
             _ => self.template.variable += 1,
         }
         self.write();

@@ -200,6 +200,14 @@ fn ways() -> Vec<Stuck> {
 
     let mut fleet = Fleet::running(1, json!({}));
     fleet.break_pod(0);
+    let name = fleet.name(0);
+    let status =
+        json!([{"name": "load"}, {"name": "proxy", "state": {"waiting": {"reason": "ImagePullBackOff"}}}]);
+    fleet.pod_mut(&name).status.init_container_statuses = serde_json::from_value(status).unwrap();
+    add(fleet, "NotReady", "container proxy waits: ImagePullBackOff", "");
+
+    let mut fleet = Fleet::running(1, json!({}));
+    fleet.break_pod(0);
     let (name, now) = (fleet.name(0), fleet.now);
     let conditions = [("ContainersReady", "True"), ("KruisePodReady", "False")];
     let conditions = conditions.into_iter().map(|(kind, status)| condition(kind, status, "", "", now));

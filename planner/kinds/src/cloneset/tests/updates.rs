@@ -138,6 +138,42 @@ fn resources_change_through_resize() {
     }
 }
 
+/// The image of a native sidecar changes as those of containers do, where kubelets restart it.
+#[test]
+fn a_native_sidecar_is_updated_in_place() {
+    for (version, policy, stays) in [
+        ("v1.32.0", "InPlaceIfPossible", true),
+        ("v1.32.0", "InPlaceOnly", true),
+        ("v1.31.0", "InPlaceIfPossible", false),
+    ] {
+        let mut fleet =
+            Fleet::running(5, Fleet::rolling(policy, json!({"maxUnavailable": 1, "partition": 1})));
+        fleet.environment.server = ServerVersion::parse(version);
+        fleet.environment.pull_jobs = true;
+        fleet.gates = FeatureGates::default().with(Feature::PreDownloadImageForInPlaceUpdate, true);
+        let uids = |fleet: &Fleet| -> BTreeSet<Box<str>> {
+            fleet.pods.iter().map(|pod| pod.metadata.uid.clone()).collect()
+        };
+        let before = uids(&fleet);
+        let mut template = template("nginx:1");
+        template["spec"]["initContainers"][0]["image"] = json!("proxy:2");
+        fleet.edit(json!({"spec": {"template": template}}));
+        let jobs = fleet.settled_plan().pre_download;
+        let pulled = jobs
+            .iter()
+            .filter(|job| matches!(job, Action::CreateChild { name, .. } if name.ends_with("-proxy")));
+        assert_eq!((pulled.count(), jobs.len()), if stays { (1, 2) } else { (0, 1) }, "{jobs:?}");
+        fleet.settle();
+        let updated = fleet.pods.iter().filter(|pod| &*pod.container("proxy").unwrap().image == "proxy:2");
+        assert_eq!((updated.count(), fleet.available(), states(&fleet)), (4, 5, vec!["Normal"; 5]));
+        assert_eq!(uids(&fleet) == before, stays, "{version} {policy}");
+        if stays {
+            // One write names the sidecar, and the containers are left alone.
+            assert_eq!(fleet.with_image("nginx:1"), 5);
+        }
+    }
+}
+
 /// What takes no Pod out of service waits for no budget, and one write of each Pod is all.
 #[test]
 fn labels_change_in_all_pods_at_once() {

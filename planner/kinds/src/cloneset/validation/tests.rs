@@ -327,6 +327,12 @@ fn scenario_12_in_place_only_refuses_what_needs_a_new_pod() {
         );
         assert!(change(limits("2")).ends_with("but found replace /containers/0/resources/limits/cpu"));
         assert_eq!(change(container(json!({"image": "nginx:1.26"}))), "");
+        let proxied = |image: &str| {
+            let proxy = json!([{"name": "proxy", "image": image, "restartPolicy": "Always"}]);
+            json!({"template": {"spec": {"initContainers": proxy}}})
+        };
+        let changed = object(&proxied("proxy:2"), "InPlaceOnly");
+        assert_eq!(refusal(&changed, Some(&object(&proxied("proxy:1"), "InPlaceOnly"))), "");
         let labelled = json!({"template": {"metadata": {"labels": {"more": "labels"}}}});
         assert_eq!(
             change({

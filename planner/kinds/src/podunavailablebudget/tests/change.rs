@@ -73,6 +73,14 @@ fn a_resize_changes_cpu_and_memory_without_a_restart() {
     assert_eq!(change(&under("1"), &under("2")), UPDATE);
     let unset = |cpu: &str| resources(&requests(cpu), &Value::Null);
     assert_eq!(change(&unset("1"), &unset("2")), RESIZE);
+    let sidecar = |requests: Value, policy: &Value| {
+        let sidecar = json!({"name": "proxy", "image": "proxy:1", "restartPolicy": "Always",
+            "resources": {"requests": requests}, "resizePolicy": policy});
+        json!({"spec": {"initContainers": [sidecar]}})
+    };
+    let (one, two) = (json!({"cpu": "1"}), json!({"cpu": "2"}));
+    assert_eq!(change(&sidecar(one.clone(), &free), &sidecar(two.clone(), &free)), RESIZE);
+    assert_eq!(change(&sidecar(one, &restarts), &sidecar(two, &restarts)), UPDATE);
     let fixed = |cpu: &str| {
         let mut pod = unset(cpu);
         pod["metadata"] = json!({"annotations": {"kubernetes.io/config.source": "file"}});

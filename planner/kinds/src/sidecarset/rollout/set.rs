@@ -210,7 +210,8 @@ impl RolloutSet {
     }
 
     fn lacking(&self, pod: &ObservedPod) -> Option<Box<str>> {
-        let has = |name: &str| pod.container(name).is_some();
+        // One that became a native sidecar is not updated.
+        let has = |name: &str| pod.spec.containers.iter().any(|container| *container.name == *name);
         let hot = self.sidecars.iter().any(|sidecar| sidecar.empty_image.is_some());
         let working = if hot { record::working_twins(pod) } else { BTreeMap::new() };
         self.sidecars.iter().find_map(|sidecar| match sidecar.empty_image {
