@@ -9,7 +9,6 @@ use api::labels::CLONESET_INSTANCE_ID;
 use serde_json::{Map, json};
 
 use super::pod::claim_name;
-use super::working::Working;
 use crate::workload::action::Action;
 use crate::workload::children::Claim;
 use crate::workload::claims::{ClaimTemplate, templates};
@@ -83,8 +82,13 @@ impl<'a> Claims<'a> {
     }
 
     /// The writes with which the claims of Pods at the update revision grow (docs/behaviour/cloneset.md#growing-claims).
-    pub(super) fn grow(&self, working: &Working<'_>, step: &mut UpdateStep) {
-        let set = working.set();
+    pub(super) fn grow(
+        &self,
+        snapshot: &Snapshot<'_, CloneSet>,
+        members: &[Member<'_>],
+        step: &mut UpdateStep,
+    ) {
+        let set = snapshot.workload;
         let templates = match templates(set.spec.volume_claim_templates.as_ref()) {
             Ok(templates) => templates,
             Err(problem) => {
@@ -93,14 +97,14 @@ impl<'a> Claims<'a> {
             }
         };
         let metadata = Map::default();
-        for member in working.members.iter().filter(|member| member.is_updated && !member.is_leaving()) {
+        for member in members.iter().filter(|member| member.is_updated && !member.is_leaving()) {
             let Some(id) = member.pod.label(CLONESET_INSTANCE_ID) else { continue };
             for claim in self.0.get(id).into_iter().flatten() {
                 let is_its = |template: &&ClaimTemplate| {
                     *claim.metadata.name == *claim_name(&template.name, &set.metadata.name, id)
                 };
                 let Some(template) = templates.iter().find(is_its) else { continue };
-                let classes = working.snapshot.storage_classes;
+                let classes = snapshot.storage_classes;
                 match template.grow(claim, (member.name(), &metadata), classes, &mut step.events) {
                     Ok(write) => step.actions.extend(write),
                     Err(problem) => {

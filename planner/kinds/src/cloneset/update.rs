@@ -45,7 +45,7 @@ pub(super) fn plan(working: &Working<'_>) -> Update {
         }
     }
     if grows_claims(working) {
-        working.claims.grow(working, &mut step);
+        working.claims.grow(working.snapshot, &working.members, &mut step);
     }
     Update { step, difference }
 }
