@@ -215,7 +215,8 @@ fn a_planner_that_keeps_what_is_not_available_is_noticed() {
 
 #[test]
 fn a_planner_that_does_not_count_what_it_keeps_is_noticed() {
-    noticed("Nodes", &|snapshot, moment| {
+    // One history of some thousands shows it.
+    super::noticed(history, (5_500..6_500, &["Nodes"]), &|snapshot, moment| {
         plan_blind_to(snapshot, moment, |pod| snapshot.held.contains_key(&pod.metadata.uid))
     });
 }
