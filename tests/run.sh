@@ -46,7 +46,7 @@ phase "preparation of Kubernetes" "$programs/testbed" prepare || exit 1
 
 [[ $EUID -eq 0 ]] || say "real nodes need root: their tests pass without doing anything"
 # How many histories of CloneSets are simulated; of other kinds there are fewer. Broken planners are noticed within 2,000.
-export KUTTER_SIMULATION_HISTORIES="${KUTTER_SIMULATION_HISTORIES:-3000}"
+export KUTTER_SIMULATION_HISTORIES="${KUTTER_SIMULATION_HISTORIES:-2000}"
 # Two thirds of the time of the API servers' tests is Kubernetes' own, and a third of that went into collecting
 # garbage: it may use more memory instead, some of it: more than ten of them run side by side.
 export GOGC=400 GOMEMLIMIT=768MiB
