@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use admission::world::Watched;
-use api::kinds::rollout::{API_VERSION, KIND, Rollout};
+use api::kinds::rollout::{API_VERSION, KIND, Phase, Rollout};
 use api::labels::ROLLOUT_WORKLOAD_TYPE;
 use informers::LookupError;
 use informers::index::CacheState;
@@ -70,7 +70,8 @@ async fn present(write: &Write<'_>, old: &Value, new: &Value) -> Result<Vec<Arc<
     let is_its = |rollout: &Rollout| is_same(&rollout.spec.workload_ref, &workload);
     let known = write.admission.index.world().rollouts_in(write.namespace);
     if let Some(candidate) = known.iter().find(|rollout| is_its(rollout)) {
-        if !freeze::may_begin_release(old, new) {
+        // One that is switched on again may still be known as it was.
+        if candidate.status.phase != Phase::Disabled && !freeze::may_begin_release(old, new) {
             return Ok(vec![candidate.clone()]);
         }
         let name = (API_VERSION, KIND, candidate.metadata.name.as_str());
