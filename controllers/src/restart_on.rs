@@ -147,11 +147,14 @@ impl Reconciler for Controller {
 
     async fn reconcile(&self, (kind, key): &Item) -> Result<Next, ReconcileError> {
         let Some(workload) = self.stored(*kind).get(key) else { return Ok(Next::Done) };
-        let (mut objects, mut missing) = (BTreeMap::new(), Vec::new());
+        let (mut digests, mut missing) = (BTreeMap::new(), Vec::new());
         for source in &workload.sources {
             let path = resource(source.kind).namespaced(&key.0).name(&source.name);
             match write::get(&self.client, &path).await? {
-                Some(object) => drop(objects.insert(source, object)),
+                Some(object) => {
+                    let digest = restart_on::digest(source.kind, &object);
+                    digests.insert(source, digest.map_err(ReconcileError::of_object("configuration"))?);
+                }
                 None => missing.push(source),
             }
         }
@@ -159,7 +162,7 @@ impl Reconciler for Controller {
             self.event_sender.record(workload.reference(kind), restart_on::not_found(message));
             return Ok(Next::Done);
         }
-        let hash = restart_on::hash(&objects).map_err(ReconcileError::of_object("configuration"))?;
+        let hash = restart_on::hash(&digests);
         if workload.applied.as_deref() == Some(&*hash) {
             return Ok(Next::Done);
         }

@@ -99,7 +99,7 @@ impl<'a> Claims<'a> {
         let metadata = Map::default();
         for member in members.iter().filter(|member| member.is_updated && !member.is_leaving()) {
             let Some(id) = member.pod.label(CLONESET_INSTANCE_ID) else { continue };
-            for claim in self.0.get(id).into_iter().flatten() {
+            for claim in self.0.get(id).into_iter().flatten().filter(|claim| claim.has_volume()) {
                 let is_its = |template: &&ClaimTemplate| {
                     *claim.metadata.name == *claim_name(&template.name, &set.metadata.name, id)
                 };

@@ -68,13 +68,13 @@ impl Availability {
 
     /// Why it can't be said that its containers run what the spec says.
     fn inconsistency(&self, pod: &ObservedPod) -> Option<String> {
-        let containers = || pod.running_containers();
+        let containers = &pod.spec.containers;
         let by_digest = |container: &&Container| ImageReference::new(&container.image).digest().is_some();
         let other = |container: &&Container| !runs_digest(pod, container);
-        if let Some(container) = containers().filter(by_digest).find(other) {
+        if let Some(container) = containers.iter().filter(by_digest).find(other) {
             return Some(format!("container {} does not run its image yet", container.name));
         }
-        if containers().all(|container| by_digest(&container)) {
+        if containers.iter().all(|container| by_digest(&container)) {
             return None;
         }
         let sidecars = outdated_sidecar(pod);
@@ -145,7 +145,7 @@ fn outdated_sidecar(pod: &ObservedPod) -> Option<String> {
     let injected = |container: &&Container| {
         container.variable(IS_INJECTED).is_some_and(|variable| &*variable.value == "true")
     };
-    let sidecars: Vec<&Container> = pod.running_containers().filter(injected).collect();
+    let sidecars: Vec<&Container> = pod.spec.containers.iter().filter(injected).collect();
     if sidecars.is_empty() {
         return None;
     }

@@ -48,6 +48,11 @@ pub struct ClaimStatus {
 }
 
 impl Claim {
+    /// It has a volume: until then its size can't change.
+    pub(crate) fn has_volume(&self) -> bool {
+        !self.status.capacity.is_empty()
+    }
+
     /// Reads a claim from its JSON text.
     ///
     /// # Errors

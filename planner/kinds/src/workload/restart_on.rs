@@ -24,6 +24,9 @@ use values::hash::hex_sha256;
 #[cfg(test)]
 mod tests;
 
+/// The most objects that a workload may name: each is read when one of them changes.
+const MOST_SOURCES: usize = 16;
+
 /// A kind of objects that Pods may restart on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SourceKind {
@@ -78,6 +81,9 @@ fn read(text: &str) -> Result<BTreeSet<Source>, Vec<String>> {
         };
         problems.extend(names::dns_subdomain(name).into_iter().map(|problem| format!("{term:?}: {problem}")));
         sources.insert(Source { kind, name: name.into() });
+    }
+    if sources.len() > MOST_SOURCES {
+        problems.push(format!("must name at most {MOST_SOURCES} objects"));
     }
     if problems.is_empty() { Ok(sources) } else { Err(problems) }
 }
@@ -150,12 +156,12 @@ impl Restarting {
     }
 }
 
-/// The hash of these objects, each given as its JSON. That of a Secret includes its UID, which those who may not read the
+/// The digest of what an object of this kind contains. That of a Secret includes its UID, which those who may not read the
 /// Secret don't know: nobody can try out what it contains.
 ///
 /// # Errors
-/// A text is no such object.
-pub fn hash(objects: &BTreeMap<&Source, String>) -> Result<String, serde_json::Error> {
+/// The text is no such object.
+pub fn digest(kind: SourceKind, object: &str) -> Result<String, serde_json::Error> {
     #[derive(Default, Deserialize)]
     #[serde(default, rename_all = "camelCase")]
     struct Content {
@@ -163,13 +169,16 @@ pub fn hash(objects: &BTreeMap<&Source, String>) -> Result<String, serde_json::E
         data: Option<BTreeMap<String, String>>,
         binary_data: Option<BTreeMap<String, String>>,
     }
-    let mut contents = BTreeMap::new();
-    for (source, text) in objects {
-        let Content { metadata, data, binary_data } = serde_json::from_str(text)?;
-        let uid = if source.kind == SourceKind::Secret { metadata.uid } else { String::new() };
-        contents.insert(source.to_string(), (uid, data.unwrap_or_default(), binary_data.unwrap_or_default()));
-    }
-    serde_json::to_string(&contents).map(|text| hex_sha256(&text))
+    let Content { metadata, data, binary_data } = serde_json::from_str(object)?;
+    let uid = if kind == SourceKind::Secret { metadata.uid } else { String::new() };
+    let content = (uid, data.unwrap_or_default(), binary_data.unwrap_or_default());
+    serde_json::to_string(&content).map(|text| hex_sha256(&text))
+}
+
+/// The hash of objects with these digests.
+pub fn hash(digests: &BTreeMap<&Source, String>) -> String {
+    let lines: String = digests.iter().map(|(source, digest)| format!("{source} {digest}\n")).collect();
+    hex_sha256(&lines)
 }
 
 /// The merge patch by which a workload takes a hash in; `None` where it has it already, or where it is another one by now

@@ -10,6 +10,7 @@ use super::super::*;
 use super::{claims, created, in_place, names, with};
 
 use crate::workload::storage_class::StorageClass;
+use ::pod::observed::Pairs;
 use ::pod::write::PodWrite;
 use api::features::FeatureGates;
 
@@ -307,6 +308,10 @@ fn growing(gates: &str, allows_expansion: bool) -> Fleet {
     fleet.storage_classes.apply(class);
     fleet.object["metadata"]["annotations"] = json!({"kutter.io/grow-claims": "true"});
     fleet.settle();
+    for claim in &mut fleet.claims {
+        let claim = Arc::make_mut(claim);
+        claim.status.capacity = claim.spec.resources.requests.clone();
+    }
     fleet
 }
 
@@ -342,12 +347,17 @@ fn claims_of_updated_pods_grow_without_touching_a_pod() {
 }
 
 #[test]
-fn claims_stay_without_the_gate_or_the_annotation_and_where_the_class_lets_none_grow() {
+fn claims_stay_without_gate_annotation_or_volume_and_where_the_class_lets_none_grow() {
     let mut without_gate = growing("", true);
     let mut without_annotation = growing(GROWS, true);
     without_annotation.object["metadata"]["annotations"] = json!({});
     let mut without_expansion = growing(GROWS, false);
-    for fleet in [&mut without_gate, &mut without_annotation, &mut without_expansion] {
+    let mut without_volumes = growing(GROWS, true);
+    without_volumes
+        .claims
+        .iter_mut()
+        .for_each(|claim| Arc::make_mut(claim).status.capacity = Pairs::default());
+    for fleet in [&mut without_gate, &mut without_annotation, &mut without_expansion, &mut without_volumes] {
         fleet.edit(json!({"spec": of_class("2Gi")}));
         fleet.settle();
         assert_eq!(sizes(fleet), ["1Gi"; 3]);

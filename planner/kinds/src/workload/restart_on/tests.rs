@@ -8,8 +8,10 @@ fn named(text: &str) -> BTreeSet<Source> {
 
 fn hash_of(objects: &[(&str, Value)]) -> String {
     let sources: Vec<Source> = objects.iter().flat_map(|(text, _)| named(text)).collect();
-    let texts = objects.iter().map(|(_, object)| object.to_string());
-    hash(&sources.iter().zip(texts).collect()).unwrap()
+    let digests = sources.iter().zip(objects);
+    let digests =
+        digests.map(|(source, (_, object))| (source, digest(source.kind, &object.to_string()).unwrap()));
+    hash(&digests.collect())
 }
 
 fn workload(annotations: &Value, template: &Value) -> Value {
@@ -52,14 +54,17 @@ fn scenario_36_the_annotation_names_config_maps_and_secrets() {
         assert!(errors.len() == 1 && errors[0].to_string().starts_with(&start), "{text}: {errors:?}");
         assert!(super::sources(&metadata).is_empty(), "what can't be read names nothing");
     }
+    let many = |count: u32| (0..count).map(|number| format!("secret/{number}")).collect::<Vec<_>>().join(",");
+    assert_eq!(named(&many(16)).len(), 16);
+    assert_eq!(read(&many(17)), Err(vec!["must name at most 16 objects".to_owned()]));
 }
 
 #[test]
 fn scenario_37_the_hash_is_one_of_what_the_objects_contain_and_of_nothing_else() {
     let map = |data: Value| json!({"metadata": {"name": "web", "uid": "1"}, "data": data});
     let plain = hash_of(&[("configmap/web", map(json!({"a": "1", "b": "2"})))]);
-    // printf '{"configmap/web":["",{"a":"1","b":"2"},{}]}' | sha256sum
-    assert_eq!(plain, "7bdf63742fd8f1a862a0e9c2f83b76310c96b2b25b8915472c3988e6bcff9b66");
+    // digest=$(printf '["",{"a":"1","b":"2"},{}]' | sha256sum | cut -c-64); echo "configmap/web $digest" | sha256sum
+    assert_eq!(plain, "f8c4aab729b965e2d67ac05473f549c97addc332c4961698f5fc71f8c3a125da");
     let other = json!({"metadata": {"name": "web", "uid": "2", "labels": {"x": "y"}, "resourceVersion": "9"},
         "immutable": true, "data": {"b": "2", "a": "1"}, "binaryData": null});
     assert_eq!(hash_of(&[("configmap/web", other)]), plain);
