@@ -237,8 +237,8 @@ fn remove(working: &Working<'_>, busy: &HashSet<&str>, scale: &mut Scale) {
         }
         let waits_for_hook = pod.member.state == Some(State::PreparingDelete);
         let is_first = unhealthy == Some(pod.ordinal);
-        // Several that a broken revision left would wait for each other.
-        let may_go = is_first || waits_for_hook || is_broken(pod.pod());
+        // Several that have ended, or that a broken revision left, would wait for each other.
+        let may_go = is_first || waits_for_hook || pod.has_ended() || is_broken(pod.pod());
         if monotonic && !pod.member.is_available && !may_go {
             scale.stopped = true;
             scale.waits_for = Some(pod.name().to_owned());
